@@ -1,0 +1,1 @@
+"""Gaussian processes that share everything but their bandwidth."""

@@ -1,0 +1,98 @@
+"""Dense experts: classical Gaussian process regression, with leave-one-out responses in closed form."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Bandwidths, Inputs
+from lobal.experts.expert import Experts, Hyperparameters, Posterior
+from lobal.kernels import Kernel, gram_matrices, safe_cholesky, scale_inputs, squared_distances
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExactExperts(Experts):
+    """Full Gaussian processes on the n training points (Appendix, "Classical Gaussian process regression")."""
+
+    inputs: Inputs
+    labels: Float[Tensor, " n"]
+    bandwidths: Bandwidths
+    shared: Float[Tensor, "..."]  # Sigma_E
+    kernel: Kernel
+    hyperparameters: Hyperparameters
+    factor: Float[Tensor, "L n n"]  # Cholesky factor of C = lambda K + diag(v)
+    weights: Float[Tensor, "L n"]  # C^-1 (y - mu)
+
+    def posterior(self, X: Inputs) -> Posterior:
+        rows = max(1, 2**24 // (len(self.bandwidths) * len(self.inputs)))  # as WhitenedFeatures.chunks
+        parts = [self._posterior(part) for part in X.split(rows)]
+        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
+
+    def _posterior(self, X: Inputs) -> Posterior:
+        mean, scale, _ = self.hyperparameters
+        squared = squared_distances(scale_inputs(self.inputs, self.shared), scale_inputs(X, self.shared))
+        C_nx = scale * gram_matrices(squared, self.bandwidths, self.kernel)
+        explained = torch.linalg.solve_triangular(self.factor, C_nx, upper=False).square().sum(-2)
+        return Posterior(mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0))
+
+    def leave_one_out(self) -> Posterior:
+        """Each label's predictive distribution had that label been left out; the variance includes its noise.
+
+        mean_i = y_i - [C^-1 (y - mu)]_i / [C^-1]_ii and variance_i = 1 / [C^-1]_ii.
+        """
+        precision = torch.cholesky_inverse(self.factor).diagonal(dim1=-2, dim2=-1)
+        return Posterior(self.labels - self.weights / precision, 1.0 / precision)
+
+
+def exact_experts(
+    X: Inputs,
+    y: Float[Tensor, " n"],
+    hyperparameters: Hyperparameters,
+    *,
+    bandwidths: Bandwidths,
+    shared: Float[Tensor, "..."],
+    kernel: Kernel,
+) -> ExactExperts:
+    """Full Gaussian processes conditioned on all labels; O(L n^3) time and O(L n^2) memory."""
+    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
+    residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
+    return ExactExperts(
+        inputs=X,
+        labels=y,
+        bandwidths=bandwidths,
+        shared=shared,
+        kernel=kernel,
+        hyperparameters=hyperparameters,
+        factor=factor,
+        weights=torch.cholesky_solve(residual[:, :, None], factor)[:, :, 0],
+    )
+
+
+def log_marginal_likelihood(
+    X: Inputs,
+    y: Float[Tensor, " n"],
+    hyperparameters: Hyperparameters,
+    *,
+    bandwidths: Bandwidths,
+    shared: Float[Tensor, "..."],
+    kernel: Kernel,
+) -> Float[Tensor, " L"]:
+    """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all that is continuous."""
+    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
+    residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
+    fit = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
+    log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return -0.5 * (fit + log_determinant + len(y) * math.log(2.0 * math.pi))
+
+
+def _covariances(
+    X: Inputs, hyperparameters: Hyperparameters, bandwidths: Bandwidths, shared: Float[Tensor, "..."], kernel: Kernel
+) -> Float[Tensor, "L n n"]:
+    scaled = scale_inputs(X, shared)
+    K = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)
+    noise = hyperparameters.noise.expand(len(X))
+    return hyperparameters.scale * K + torch.diag_embed(noise)

@@ -1,0 +1,142 @@
+"""Sparse variational experts, whitened: Eqs. (eq:predictiveMean), (eq:predictiveVar), (eq:elbo).
+
+With u = mu + sqrt(lambda) L b, the prior of the whitened inducing values b is N(0, I) and the variational
+distribution is N(whitened_mean, S). The paper sets S = 0; diagonal and full S are the alternatives.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Inputs
+from lobal.experts.expert import Experts, Hyperparameters, Posterior
+from lobal.kernels import WhitenedFeatures
+
+
+class InducingCovariance(ABC):
+    """S, the covariance of the whitened inducing values of every expert."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Tensor]:
+        """The tensors that hold S, by name: what training adapts and saving stores."""
+
+    @abstractmethod
+    def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
+        """phi^T S phi at every input."""
+
+    @abstractmethod
+    def divergence(self) -> Float[Tensor, " L"] | float:
+        """(tr S - log |S| - m) / 2, the part of KL[Q || P] that S adds to half the squared mean."""
+
+
+@final
+@dataclass(frozen=True)
+class ZeroCovariance(InducingCovariance):
+    """S = 0, the paper's choice. KL is then minus the log density of the whitened prior, less its constant."""
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        return {}
+
+    def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
+        return phi.new_zeros(phi.shape[:2])
+
+    def divergence(self) -> float:
+        return 0.0
+
+
+@final
+@dataclass(frozen=True)
+class DiagonalCovariance(InducingCovariance):
+    """S = diag(exp(log_variance))."""
+
+    log_variance: Float[Tensor, "L m"]
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        return {"log_variance": self.log_variance}
+
+    def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
+        return torch.einsum("lnm,lm->ln", phi.square(), self.log_variance.exp())
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        return 0.5 * (self.log_variance.exp() - self.log_variance - 1.0).sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class FullCovariance(InducingCovariance):
+    """S = T T^T with T triangular, so that log |S| is read off its diagonal."""
+
+    root: Float[Tensor, "L m m"]
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        return {"root": self.root}
+
+    def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
+        return (phi @ self.root).square().sum(-1)
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        diagonal = self.root.diagonal(dim1=-2, dim2=-1)
+        trace = self.root.square().sum((-2, -1))
+        return 0.5 * trace - diagonal.abs().log().sum(-1) - 0.5 * self.root.shape[-1]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SparseExperts(Experts):
+    """Sparse Gaussian processes on shared inducing points, whatever fitted them: Adam, FITC or Titsias."""
+
+    features: WhitenedFeatures
+    hyperparameters: Hyperparameters
+    whitened_mean: Float[Tensor, "L m"]  # b
+    covariance: InducingCovariance = ZeroCovariance()
+
+    def posterior(self, X: Inputs) -> Posterior:
+        parts = [self.posterior_at(phi) for phi in self.features.chunks(X)]
+        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
+
+    def posterior_at(self, phi: Float[Tensor, "L n m"]) -> Posterior:
+        """The posterior from features computed before: no factorisation, one product."""
+        mean, scale, _ = self.hyperparameters
+        unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
+        return Posterior(predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained)
+
+
+def predictive_mean(
+    phi: Float[Tensor, "L n m"],
+    whitened_mean: Float[Tensor, "L m"],
+    mean: Float[Tensor, ""],
+    scale: Float[Tensor, ""],
+) -> Float[Tensor, "L n"]:
+    """mu + sqrt(lambda) phi^T b, Eq. (eq:predictiveMean)."""
+    return mean + scale.sqrt() * torch.bmm(phi, whitened_mean[:, :, None])[:, :, 0]
+
+
+def nystroem_diagonal(phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
+    """q(x) = k(x, Z) k(Z, Z)^-1 k(Z, x): how much of the prior variance the inducing points explain, at most 1."""
+    return phi.square().sum(-1).clamp_max(1.0)
+
+
+def kl_divergence(whitened_mean: Float[Tensor, "L m"], covariance: InducingCovariance) -> Float[Tensor, " L"]:
+    """KL[Q_l || P_l] of every expert, less the constant m log(2 pi) / 2 where S = 0."""
+    return 0.5 * whitened_mean.square().sum(-1) + covariance.divergence()
+
+
+def expected_log_likelihood(
+    residual: Float[Tensor, "L n"],
+    label_variance: Float[Tensor, "L n"],
+    uncertainty: Float[Tensor, "L n"],
+) -> Float[Tensor, "L n"]:
+    """P_b of Eq. (eq:predLogLik): E_Q log N(y; f(u), label_variance), less log(2 pi) / 2.
+
+    `label_variance` is lambda (1 - q) + v, the variance of a label given the inducing values; `uncertainty` is
+    lambda phi^T S phi, the variance of the mean under Q.
+    """
+    return -0.5 * ((residual.square() + uncertainty) / label_variance + label_variance.log())

@@ -1,0 +1,1 @@
+"""Where basis functions go."""

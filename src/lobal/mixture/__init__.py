@@ -1,0 +1,1 @@
+"""The model: experts, a gate that weighs them, and their training."""

@@ -1,0 +1,222 @@
+"""Joint training of gate and experts by Adam, the protocol of Sec. 4.4.2."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Scalar
+from lobal.mixture.gate import Gate, top_kappa_softmax
+from lobal.mixture.objective import (
+    expert_shares,
+    gated_negative_elbo,
+    mixture_squared_error,
+    small_bandwidth_penalty,
+)
+from lobal.mixture.responses import Response, Responses
+from lobal.problems.problem import LabelledSet
+
+Objective: TypeAlias = Callable[[Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar]
+
+
+def elbo(
+    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+) -> Scalar:
+    """The gate-weighted negative ELBO, for noisy labels."""
+    return gated_negative_elbo(gate, response.log_likelihood, batch.weight, divergence, n)
+
+
+def squared_error(
+    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+) -> Scalar:
+    """The mixture's mean squared error, for (almost) noise-free labels; divergence and n do not enter."""
+    del divergence, n
+    return mixture_squared_error(gate, response.mean, batch.y, batch.weight)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AdamSettings:
+    """How to train; defaults are the paper's for the Doppler experiment (Sec. 5.1) where it names one."""
+
+    kappa: int = 2  # kappa, the terminal number of experts at a point
+    penalty: float = 0.5  # theta, price of small bandwidths
+    batch_size: int = 512  # B
+    learning_rate: float = 0.01  # eta_0
+    hyperparameter_rate: float = 0.2  # eta_H, relative to eta
+    gate_rate: float = 1.0  # eta_G, relative to eta
+    gate_noise: float = 0.1  # s_0, standard deviation of the noise on the channels
+    gate_noise_decay: float = math.sqrt(0.5)  # eta_s, per epoch
+    objective: Objective = elbo
+    # The paper halves eta "as soon as the validation performance gets stuck": no improvement for this many epochs.
+    patience: int = 10
+    smallest_rate: float = 1e-3  # training ends when eta falls below this share of eta_0
+    # The paper does not say when kappa falls; one expert fewer every so many epochs worked alike for 2, 5 and 10.
+    epochs_per_kappa: int = 5
+    # An epoch is a pass over the data, or over this many points if there are more.
+    epoch_size: int = 8192
+    max_epochs: int = 2000
+
+    def __post_init__(self) -> None:
+        positive = ("kappa", "batch_size", "learning_rate", "patience", "epochs_per_kappa", "max_epochs", "epoch_size")
+        for name in positive:
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must exceed zero, got {getattr(self, name)!r}")
+        for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least zero, got {getattr(self, name)!r}")
+        for name in ("gate_noise_decay", "smallest_rate"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie between zero and one, got {getattr(self, name)!r}")
+
+
+class Epoch(NamedTuple):
+    """What a look at the validation set saw."""
+
+    number: int
+    kappa: int
+    rate: float  # eta / eta_0
+    objective: float
+    validation_error: float  # root mean squared, importance-weighted
+
+
+Progress: TypeAlias = Callable[[Epoch], None]
+
+
+@final
+class Schedule:
+    """The learning rate's way down: halved when the validation error has not improved for `patience` epochs."""
+
+    def __init__(self, patience: int, smallest_rate: float) -> None:
+        self.rate = 1.0
+        self._patience, self._smallest = patience, smallest_rate
+        self._best, self._waited = math.inf, 0
+
+    def improved(self, error: float) -> bool:
+        """Take note of an error; true if it is the best so far."""
+        if error < self._best:
+            self._best, self._waited = error, 0
+            return True
+        self._waited += 1
+        if self._waited >= self._patience:
+            self.rate, self._waited = 0.5 * self.rate, 0
+        return False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the rate has fallen below the smallest allowed."""
+        return self.rate < self._smallest
+
+
+@final
+class Trainer:
+    """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
+
+    def __init__(
+        self, responses: Responses, gate: Gate, settings: AdamSettings, generator: torch.Generator
+    ) -> None:
+        self.responses, self.settings = responses, settings
+        self._generator = generator
+        self._gate = gate
+        self._phi = gate.features(responses.points.X)[0]
+        self._phi_validation = gate.features(responses.validation.X)[0]
+        for tensor in self._gate_parameters():
+            tensor.requires_grad_()
+        self._kappa, self._noise = len(gate.means), settings.gate_noise
+        self._terminal_kappa = min(settings.kappa, self._kappa)
+        self._schedule = Schedule(settings.patience, settings.smallest_rate)
+        self._optimiser = self._make_optimiser()
+        self._best = self._state()
+
+    def _gate_parameters(self) -> list[Tensor]:
+        return [self._gate.whitened_mean, self._gate.means]
+
+    def _make_optimiser(self) -> torch.optim.Adam:
+        eta, eta_H, eta_G = (
+            self.settings.learning_rate,
+            self.settings.hyperparameter_rate,
+            self.settings.gate_rate,
+        )
+        groups = [
+            {"params": self.responses.inducing_parameters(), "lr": eta},
+            {"params": self.responses.hyperparameters(), "lr": eta_H * eta},
+            {"params": [self._gate.whitened_mean], "lr": eta_G * eta},
+            {"params": [self._gate.means], "lr": eta_H * eta_G * eta},
+        ]
+        return torch.optim.Adam([{**group, "base": group["lr"]} for group in groups if group["params"]])
+
+    def _state(self) -> list[Tensor]:
+        return [tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]]
+
+    @torch.no_grad()
+    def _restore(self, state: list[Tensor]) -> None:
+        leaves = [tensor for group in self._optimiser.param_groups for tensor in group["params"]]
+        for leaf, value in zip(leaves, state, strict=True):
+            leaf.copy_(value)
+
+    def run(self, progress: Progress | None = None) -> Gate:
+        """Train until the learning rate is spent and return the best gate; the experts are left at their best."""
+        for number in range(self.settings.max_epochs):
+            objective = self._epoch()
+            self._lower_kappa(number)
+            error = self.validation_error()
+            # States seen before kappa has reached its terminal value are another model's.
+            if self._kappa == self._terminal_kappa and self._schedule.improved(error):
+                self._best = self._state()
+            if progress is not None:
+                progress(Epoch(number, self._kappa, self._schedule.rate, objective, error))
+            if self._schedule.finished:
+                break
+            for group in self._optimiser.param_groups:
+                group["lr"] = self._schedule.rate * group["base"]
+        self._restore(self._best)
+        self._kappa = self._terminal_kappa
+        return self.trained_gate()
+
+    def _lower_kappa(self, number: int) -> None:
+        if self._kappa > self._terminal_kappa and (number + 1) % self.settings.epochs_per_kappa == 0:
+            self._kappa -= 1
+
+    def _epoch(self) -> float:
+        n = len(self.responses.points)
+        order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size]
+        losses = [self._step(rows.to(self._phi.device)) for rows in order.split(self.settings.batch_size)]
+        self._noise *= self.settings.gate_noise_decay
+        return torch.stack(losses).mean().item()
+
+    def _step(self, rows: Tensor) -> Scalar:
+        channels = self._gate.channels(self._phi[rows])
+        noise = torch.randn(channels.shape, generator=self._generator, dtype=channels.dtype)
+        gate = top_kappa_softmax(channels + self._noise * noise.to(channels.device), self._kappa)
+        points = self.responses.points
+        batch = points[rows]
+        loss = self.settings.objective(
+            gate, self.responses.at(rows), batch, self.responses.divergence(), len(points)
+        )
+        loss = loss + self.settings.penalty * small_bandwidth_penalty(expert_shares(gate, batch.weight))
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch ships no type for it
+        self._optimiser.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def validation_error(self) -> float:
+        """Importance-weighted root mean squared error of the mixture on the validation set."""
+        gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._kappa)
+        validation = self.responses.validation
+        error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
+        return error.sqrt().item()
+
+    def trained_gate(self) -> Gate:
+        """The gate with its terminal kappa, detached from training."""
+        return Gate(
+            features=self._gate.features,
+            scale=self._gate.scale,
+            means=self._gate.means.detach(),
+            whitened_mean=self._gate.whitened_mean.detach(),
+            kappa=self._kappa,
+        )

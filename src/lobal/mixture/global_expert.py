@@ -1,0 +1,100 @@
+"""One global expert first: mean, regularisation, noise and bandwidth from the marginal likelihood.
+
+The paper trains a single sparse GP for these initial values (Appendix, "Design choices"). Here they maximise the
+exact marginal likelihood of a subset of the data, which needs no learning rate and cannot stall.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.optimize import minimize
+from torch import Tensor
+
+from lobal.arrays import Inputs
+from lobal.experts.exact import log_marginal_likelihood
+from lobal.experts.expert import Hyperparameters
+from lobal.kernels import Kernel
+from lobal.problems.problem import LabelledSet
+
+# Hyperparameters hardly change beyond this many points, while the cost grows with their cube.
+LARGEST_SUBSET = 1000
+# Noise below this share of the label variance cannot be told from the jitter of the factorisation.
+SMALLEST_NOISE = 1e-6
+
+
+class GlobalExpert(NamedTuple):
+    """The single-scale GP's hyperparameters and its bandwidth, one width per input column."""
+
+    hyperparameters: Hyperparameters
+    bandwidth: Float[Tensor, " d"]
+
+
+def fit_global_expert(
+    points: LabelledSet,
+    *,
+    unit: Float[Tensor, " d"],
+    kernel: Kernel,
+    anisotropic: bool,
+    generator: torch.Generator,
+) -> GlobalExpert:
+    """The single-scale GP that explains (a subset of) the points best.
+
+    `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
+    of it, or one per column if `anisotropic`. Known noise variances stay as they are.
+    """
+    rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(points.y.device)
+    subset = points[rows]
+    spread = subset.y.var().clamp_min(torch.finfo(subset.y.dtype).tiny)
+    start = _best_start(subset, unit, kernel, spread)
+    if anisotropic:
+        start = np.concatenate([start[:3], np.repeat(start[3], len(unit))])
+
+    def negative_evidence(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        leaf = torch.tensor(theta, dtype=subset.y.dtype, device=subset.y.device, requires_grad=True)
+        evidence = _evidence(_unpacked(leaf, subset, spread), subset, unit * leaf[3:].exp(), kernel)
+        (gradient,) = torch.autograd.grad(-evidence, leaf)
+        return -evidence.item(), gradient.cpu().numpy()
+
+    bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * (len(start) - 3)
+    best = minimize(negative_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
+    theta = torch.tensor(best.x, dtype=subset.y.dtype, device=subset.y.device)
+    hyperparameters = _unpacked(theta, subset, spread)
+    if points.noise is not None:
+        hyperparameters = hyperparameters._replace(noise=points.noise)
+    return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone())
+
+
+def _unpacked(theta: Float[Tensor, " k"], subset: LabelledSet, spread: Tensor) -> Hyperparameters:
+    """theta = (mean in standard deviations, log lambda and log v in variances of the labels, log widths ...)."""
+    noise = theta[2].exp() * spread if subset.noise is None else subset.noise
+    return Hyperparameters(subset.y.mean() + theta[0] * spread.sqrt(), theta[1].exp() * spread, noise)
+
+
+def _evidence(
+    hyperparameters: Hyperparameters, subset: LabelledSet, bandwidth: Float[Tensor, " d"], kernel: Kernel
+) -> Tensor:
+    one = torch.ones_like(hyperparameters.scale)[None]
+    evidence = log_marginal_likelihood(
+        subset.X, subset.y, hyperparameters, bandwidths=one, shared=bandwidth, kernel=kernel
+    )
+    return evidence[0] / len(subset)
+
+
+@torch.no_grad()
+def _best_start(subset: LabelledSet, unit: Float[Tensor, " d"], kernel: Kernel, spread: Tensor) -> np.ndarray:
+    """The best of a coarse grid over bandwidth and noise: the evidence has more than one maximum."""
+    few = subset[torch.arange(min(len(subset), 300), device=subset.y.device)]
+    candidates = [
+        np.array([0.0, 0.0, log_noise, log_width])
+        for log_noise in (math.log(1e-3), math.log(0.1), math.log(0.5))
+        for log_width in np.log(np.geomspace(0.02, 5.0, 8)) + 0.5 * math.log(len(unit))
+    ]
+
+    def evidence(theta: np.ndarray) -> float:
+        leaf = torch.tensor(theta, dtype=few.y.dtype, device=few.y.device)
+        return _evidence(_unpacked(leaf, few, spread), few, unit * leaf[3:].exp(), kernel).item()
+
+    return max(candidates, key=evidence)

@@ -1,0 +1,61 @@
+"""The mixture: prediction, uncertainty and local bandwidth, all weighted by the gate."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Bandwidths, Inputs
+from lobal.complexity import local_bandwidth
+from lobal.experts.expert import Experts, Posterior
+from lobal.mixture.gate import Gate
+from lobal.mixture.objective import gated_mean
+
+
+class MixturePrediction(NamedTuple):
+    """Mean and variance of the latent function under the mixture."""
+
+    mean: Float[Tensor, " n"]
+    variance: Float[Tensor, " n"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """A fitted sparse mixture of Gaussian processes, Eq. (eq:fMoE)."""
+
+    experts: Experts
+    gate: Gate
+    bandwidths: Bandwidths  # sigma_l
+    shared: Float[Tensor, "..."]  # Sigma_E
+
+    def predict(self, X: Inputs) -> MixturePrediction:
+        """Gate-weighted mean and the mixture's variance at every input."""
+        return mixture_prediction(self.gate(X), self.experts.posterior(X))
+
+    def uncertainty(self, X: Inputs, noise: Float[Tensor, "..."]) -> Float[Tensor, " n"]:
+        """MoGPU, Eq. (eq:MoGPU): the gate-weighted predictive variance of a label, noise included."""
+        return gated_mean(self.gate(X), self.experts.posterior(X).variance) + noise
+
+    def local_bandwidth(self, X: Inputs) -> Float[Tensor, " n"]:
+        """sigma(x), the factor of Sigma_E in the locally optimal bandwidth, Eq. (eq:gprLOB)."""
+        return local_bandwidth(self.gate(X), self.bandwidths)
+
+
+def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> MixturePrediction:
+    """Mean and variance of a mixture of Gaussians by the law of total variance.
+
+    The variance is the gate-weighted variance plus the gate-weighted spread of the experts' means.
+    """
+    mean = gated_mean(gate, posterior.mean)
+    spread = (posterior.mean - mean).square()
+    return MixturePrediction(mean, gated_mean(gate, posterior.variance + spread))
+
+
+def bandwidth_volume(shared: Float[Tensor, "..."], dimension: int) -> Float[Tensor, ""]:
+    """|Sigma_E|^(1/d), the geometric mean width of the shared bandwidth matrix, in units of the inputs."""
+    if shared.ndim == 2:
+        return torch.linalg.det(shared).pow(1.0 / dimension)
+    return shared.log().mean().exp()

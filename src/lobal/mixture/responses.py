@@ -1,0 +1,301 @@
+"""What training sees of the experts: their answers at the points the gate learns from.
+
+Sparse experts learn together with the gate. Dense experts are fixed, and answer with leave-one-out responses at
+their own training points or with plain predictions on a gate set of its own; either way a label never speaks for
+itself (Appendix, "Design choices").
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.expert import Experts, Hyperparameters, Posterior
+from lobal.experts.fitc import (
+    Moments,
+    NormalEquations,
+    fitc_variance,
+    inducing_covariance,
+    inducing_mean,
+    moments,
+    normal_equations,
+)
+from lobal.experts.svgp import (
+    DiagonalCovariance,
+    InducingCovariance,
+    SparseExperts,
+    ZeroCovariance,
+    expected_log_likelihood,
+    kl_divergence,
+    nystroem_diagonal,
+    predictive_mean,
+)
+from lobal.kernels import WhitenedFeatures
+from lobal.mixture.gate import Gate
+from lobal.problems.problem import LabelledSet
+
+logger = logging.getLogger(__name__)
+
+Rows: TypeAlias = Int[Tensor, " b"]
+CovarianceModel: TypeAlias = Callable[[NormalEquations], InducingCovariance]
+
+# Features are kept if they take no more than this; beyond it they are recomputed batch by batch.
+CACHE_BYTES = 4 * 2**30
+
+
+class Response(NamedTuple):
+    """The experts' means at a batch and the log-likelihoods P_bl of its labels."""
+
+    mean: Float[Tensor, "L b"]
+    log_likelihood: Float[Tensor, "L b"]
+
+
+class Responses(ABC):
+    """The experts' side of training; `points` are those the gate learns from."""
+
+    points: LabelledSet
+    validation: LabelledSet
+
+    @abstractmethod
+    def inducing_parameters(self) -> list[Tensor]:
+        """Leaf tensors learned at rate eta."""
+
+    @abstractmethod
+    def hyperparameters(self) -> list[Tensor]:
+        """Leaf tensors learned at rate eta_H eta."""
+
+    @abstractmethod
+    def at(self, rows: Rows) -> Response:
+        """Means and log-likelihoods at some of the points, differentiable."""
+
+    @abstractmethod
+    def divergence(self) -> Float[Tensor, " L"]:
+        """KL_l of every expert; zero where nothing is learned."""
+
+    @abstractmethod
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        """Means at the validation points."""
+
+    @abstractmethod
+    def experts(self) -> Experts:
+        """The experts in their present state."""
+
+    @abstractmethod
+    def refit(self, gate: Gate, *, with_validation: bool) -> Experts:
+        """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
+
+        `with_validation` counts the validation labels as data: nothing a user has paid for goes unused.
+        """
+
+
+def zero_covariance(_: NormalEquations) -> InducingCovariance:
+    """S = 0, as the paper trains."""
+    return ZeroCovariance()
+
+
+def diagonal_covariance(equations: NormalEquations) -> InducingCovariance:
+    """The best diagonal S: the reciprocal diagonal of A."""
+    precision = equations.factor.square().sum(-1)  # diag(R R^T)
+    return DiagonalCovariance(-precision.log())
+
+
+def full_covariance(equations: NormalEquations) -> InducingCovariance:
+    """The best S: the inverse of A."""
+    return inducing_covariance(equations)
+
+
+@final
+class SparseResponses(Responses):
+    """Sparse variational experts that learn together with the gate.
+
+    Inducing points and bandwidths are fixed, so the features are computed once and no matrix is factored during
+    training. Pre-training is exact: given the shared hyperparameters, the best inducing values of each expert on
+    all points solve a linear system.
+    """
+
+    def __init__(
+        self,
+        points: LabelledSet,
+        validation: LabelledSet,
+        features: WhitenedFeatures,
+        initial: Hyperparameters,
+        *,
+        covariance: CovarianceModel = zero_covariance,
+    ) -> None:
+        self.points, self.validation = points, validation
+        self._features = features
+        self._phi = self._cached_features()
+        self._phi_validation = features(validation.X)
+        self._mean = initial.mean.detach().clone().requires_grad_()
+        self._log_scale = initial.scale.detach().log().requires_grad_()
+        self._given_noise = points.noise
+        self._log_noise = initial.noise.detach().log().requires_grad_(points.noise is None)
+        self._explained = torch.cat([nystroem_diagonal(phi) for _, phi in self._slices()], dim=1)
+        everything = points.y.new_ones(len(points), len(features.bandwidths))
+        with torch.no_grad():
+            equations = normal_equations(self._moments(self._gate_weights(everything)))
+        self._whitened_mean = inducing_mean(equations)
+        self._covariance = covariance(equations)
+        for tensor in self.inducing_parameters():
+            tensor.requires_grad_()
+
+    def _cached_features(self) -> Float[Tensor, "L n m"] | None:
+        shape = (len(self._features.bandwidths), len(self.points), len(self._features.points))
+        size = torch.Size(shape).numel() * self.points.X.element_size()
+        if size > CACHE_BYTES:
+            logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
+            return None
+        logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
+        return torch.cat(list(self._features.chunks(self.points.X)), dim=1)
+
+    def _slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
+        """Consecutive rows and their features, a bounded number at a time."""
+        L, m = len(self._features.bandwidths), len(self._features.points)
+        rows = max(1, 2**24 // (L * m))  # 128 MiB of float64
+        for start in range(0, len(self.points), rows):
+            part = slice(start, start + rows)
+            yield part, self._features(self.points.X[part]) if self._phi is None else self._phi[:, part]
+
+    def _moments(self, weights: Float[Tensor, "L n"]) -> Iterator[Moments]:
+        for part, phi in self._slices():
+            yield moments(
+                phi,
+                self.points.y[part],
+                self._shared(part),
+                label_variance=fitc_variance,
+                weights=weights[:, part],
+            )
+
+    def _shared(self, rows: Rows | slice) -> Hyperparameters:
+        noise = self._log_noise.exp() if self._given_noise is None else self._given_noise[rows]
+        return Hyperparameters(self._mean, self._log_scale.exp(), noise)
+
+    def inducing_parameters(self) -> list[Tensor]:
+        return [self._whitened_mean, *self._covariance.parameters.values()]
+
+    def hyperparameters(self) -> list[Tensor]:
+        learned = [self._mean, self._log_scale]
+        return learned if self._given_noise is not None else [*learned, self._log_noise]
+
+    def at(self, rows: Rows) -> Response:
+        phi = self._features(self.points.X[rows]) if self._phi is None else self._phi[:, rows]
+        shared = self._shared(rows)
+        mean = predictive_mean(phi, self._whitened_mean, shared.mean, shared.scale)
+        log_likelihood = expected_log_likelihood(
+            self.points.y[rows] - mean,
+            fitc_variance(self._explained[:, rows], shared),
+            shared.scale * self._covariance.quadratic(phi),
+        )
+        return Response(mean, log_likelihood)
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        return kl_divergence(self._whitened_mean, self._covariance)
+
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
+
+    def experts(self) -> SparseExperts:
+        return SparseExperts(
+            features=self._features,
+            hyperparameters=self._shared(slice(None)),
+            whitened_mean=self._whitened_mean,
+            covariance=self._covariance,
+        )
+
+    @torch.no_grad()
+    def refit(self, gate: Gate, *, with_validation: bool) -> SparseExperts:
+        parts = [self._moments(self._gate_weights(gate(self.points.X)))]
+        if with_validation:
+            parts.append(self._validation_moments(gate))
+        equations = normal_equations(part for group in parts for part in group)
+        return replace(
+            self.experts(), whitened_mean=inducing_mean(equations), covariance=inducing_covariance(equations)
+        )
+
+    def _validation_moments(self, gate: Gate) -> Iterator[Moments]:
+        validation = self.validation
+        noise = self._log_noise.exp() if validation.noise is None else validation.noise
+        yield moments(
+            self._phi_validation,
+            validation.y,
+            Hyperparameters(self._mean, self._log_scale.exp(), noise),
+            label_variance=fitc_variance,
+            weights=gate(validation.X).mT * validation.weight / self.points.weight.mean(),
+        )
+
+    def _gate_weights(self, gate: Float[Tensor, "n L"]) -> Float[Tensor, "L n"]:
+        return gate.mT * (self.points.weight / self.points.weight.mean())
+
+
+@final
+class FixedResponses(Responses):
+    """Experts that do not learn: only the gate does."""
+
+    def __init__(
+        self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, answers: Posterior
+    ) -> None:
+        self.points, self.validation = points, validation
+        self._experts = experts
+        log_likelihood = expected_log_likelihood(
+            points.y - answers.mean, answers.variance, torch.zeros_like(answers.mean)
+        )
+        self._answers = Response(answers.mean, log_likelihood)
+        self._validation_mean = experts.posterior(validation.X).mean
+
+    @classmethod
+    def leave_one_out(
+        cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts
+    ) -> "FixedResponses":
+        """The gate learns from the experts' own training points, each left out when it is answered for."""
+        return cls(points, validation, experts, experts.leave_one_out())
+
+    @classmethod
+    def on_gate_set(
+        cls, gate_set: LabelledSet, validation: LabelledSet, experts: ExactExperts
+    ) -> "FixedResponses":
+        """The gate learns from labelled points that the experts never saw."""
+        mean, variance = experts.posterior(gate_set.X)
+        noise = experts.hyperparameters.noise.mean() if gate_set.noise is None else gate_set.noise
+        return cls(gate_set, validation, experts, Posterior(mean, variance + noise))
+
+    def inducing_parameters(self) -> list[Tensor]:
+        return []
+
+    def hyperparameters(self) -> list[Tensor]:
+        return []
+
+    def at(self, rows: Rows) -> Response:
+        return Response(self._answers.mean[:, rows], self._answers.log_likelihood[:, rows])
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        return torch.zeros_like(self._answers.mean[:, 0])
+
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        return self._validation_mean
+
+    def experts(self) -> ExactExperts:
+        return self._experts
+
+    def refit(self, gate: Gate, *, with_validation: bool) -> ExactExperts:
+        del gate  # dense experts are conditioned on all their data, unweighted
+        return self._experts_with(self.validation) if with_validation else self._experts
+
+    def _experts_with(self, more: LabelledSet) -> ExactExperts:
+        known = self._experts
+        noise = known.hyperparameters.noise
+        if more.noise is not None:
+            noise = torch.cat([noise, more.noise])
+        return exact_experts(
+            torch.cat([known.inputs, more.X]),
+            torch.cat([known.labels, more.y]),
+            known.hyperparameters._replace(noise=noise),
+            bandwidths=known.bandwidths,
+            shared=known.shared,
+            kernel=known.kernel,
+        )

@@ -1,0 +1,1 @@
+"""What is learned: labelled data and the problems it comes from."""

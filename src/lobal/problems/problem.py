@@ -1,0 +1,42 @@
+"""Labelled data as the model sees it."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Inputs
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LabelledSet:
+    """Inputs, labels, importance weights w and, where they are known, the variances of the labels' noise."""
+
+    X: Inputs
+    y: Float[Tensor, " n"]
+    weight: Float[Tensor, " n"]
+    noise: Float[Tensor, " n"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Tensor) -> "LabelledSet":
+        """The labelled points in the given rows."""
+        noise = None if self.noise is None else self.noise[rows]
+        return LabelledSet(X=self.X[rows], y=self.y[rows], weight=self.weight[rows], noise=noise)
+
+    @staticmethod
+    def joined(first: "LabelledSet", second: "LabelledSet") -> "LabelledSet":
+        """Both sets one after the other."""
+        noise = None
+        if first.noise is not None and second.noise is not None:
+            noise = torch.cat([first.noise, second.noise])
+        return LabelledSet(
+            X=torch.cat([first.X, second.X]),
+            y=torch.cat([first.y, second.y]),
+            weight=torch.cat([first.weight, second.weight]),
+            noise=noise,
+        )

@@ -1,0 +1,56 @@
+"""Saving and loading without pickle: tensors in safetensors, everything else in JSON beside them."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+FORMAT_VERSION = 1
+
+
+def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
+    """Write one self-contained file: the tensors, with the fields as JSON in its header.
+
+    The file appears whole or not at all: it is written beside its place, flushed to disk and moved there.
+    """
+    metadata = {"lobal": json.dumps({"format": FORMAT_VERSION, **fields})}
+    write_atomically(Path(path), save({name: value.contiguous() for name, value in tensors.items()}, metadata))
+
+
+def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and fields of a file that `save_record` wrote.
+
+    Raises:
+        ValueError: the file is not such a record, or a newer lobal wrote it.
+    """
+    content = Path(path).read_bytes()
+    try:
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        fields = json.loads(header["__metadata__"]["lobal"])
+        tensors = load(content)
+    except Exception as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved: {error}") from error
+    if fields["format"] > FORMAT_VERSION:
+        raise ValueError(
+            f"{os.fspath(path)!r} has format {fields['format']}, this lobal reads up to {FORMAT_VERSION}; "
+            "install a newer lobal"
+        )
+    return tensors, fields
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that readers see either as it was or complete, whatever happens in between."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
