@@ -92,7 +92,9 @@ def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float
     return torch.addmm(squares, A, B.mT, alpha=-2.0).clamp_min(0.0)
 
 
-def gram_matrices(squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel: Kernel) -> Float[Tensor, "L n m"]:
+def gram_matrices(
+    squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel: Kernel
+) -> Float[Tensor, "L n m"]:
     """One kernel matrix per bandwidth from distances computed once."""
     return kernel(squared / bandwidths.square()[:, None, None])
 
@@ -114,7 +116,9 @@ def safe_cholesky(K: Float[Tensor, "*batch m m"]) -> Factor:
     """
     diagonal = K.diagonal(dim1=-2, dim2=-1).mean(-1)
     if not torch.isfinite(K).all():
-        raise ValueError("a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them")
+        raise ValueError(
+            "a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them"
+        )
     jitter = torch.full_like(diagonal, SMALLEST_JITTER)
     identity = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
     while True:

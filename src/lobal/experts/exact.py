@@ -37,7 +37,9 @@ class ExactExperts(Experts):
         squared = squared_distances(scale_inputs(self.inputs, self.shared), scale_inputs(X, self.shared))
         C_nx = scale * gram_matrices(squared, self.bandwidths, self.kernel)
         explained = torch.linalg.solve_triangular(self.factor, C_nx, upper=False).square().sum(-2)
-        return Posterior(mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0))
+        return Posterior(
+            mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0)
+        )
 
     def leave_one_out(self) -> Posterior:
         """Each label's predictive distribution had that label been left out; the variance includes its noise.
@@ -90,7 +92,11 @@ def log_marginal_likelihood(
 
 
 def _covariances(
-    X: Inputs, hyperparameters: Hyperparameters, bandwidths: Bandwidths, shared: Float[Tensor, "..."], kernel: Kernel
+    X: Inputs,
+    hyperparameters: Hyperparameters,
+    bandwidths: Bandwidths,
+    shared: Float[Tensor, "..."],
+    kernel: Kernel,
 ) -> Float[Tensor, "L n n"]:
     scaled = scale_inputs(X, shared)
     K = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)

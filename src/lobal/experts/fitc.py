@@ -98,7 +98,9 @@ def analytic_experts(
 
     `weights` multiply each label's log-likelihood: importance weights, gate weights, or their product.
     """
-    equations = normal_equations([moments(features(X), y, shared, label_variance=label_variance, weights=weights)])
+    equations = normal_equations(
+        [moments(features(X), y, shared, label_variance=label_variance, weights=weights)]
+    )
     return SparseExperts(
         features=features,
         hyperparameters=shared,
@@ -108,7 +110,11 @@ def analytic_experts(
 
 
 def log_evidence(
-    phi: Float[Tensor, "L n m"], y: Float[Tensor, " n"], shared: Hyperparameters, *, label_variance: LabelVariance
+    phi: Float[Tensor, "L n m"],
+    y: Float[Tensor, " n"],
+    shared: Hyperparameters,
+    *,
+    label_variance: LabelVariance,
 ) -> Float[Tensor, " L"]:
     """log N(y; mu, lambda Q + diag(s)), the log marginal likelihood of each sparse model (for Titsias, the bound).
 

@@ -20,18 +20,28 @@ from lobal.mixture.objective import (
 from lobal.mixture.responses import Response, Responses
 from lobal.problems.problem import LabelledSet
 
-Objective: TypeAlias = Callable[[Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar]
+Objective: TypeAlias = Callable[
+    [Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar
+]
 
 
 def elbo(
-    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+    gate: Float[Tensor, "b L"],
+    response: Response,
+    batch: LabelledSet,
+    divergence: Float[Tensor, " L"],
+    n: int,
 ) -> Scalar:
     """The gate-weighted negative ELBO, for noisy labels."""
     return gated_negative_elbo(gate, response.log_likelihood, batch.weight, divergence, n)
 
 
 def squared_error(
-    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+    gate: Float[Tensor, "b L"],
+    response: Response,
+    batch: LabelledSet,
+    divergence: Float[Tensor, " L"],
+    n: int,
 ) -> Scalar:
     """The mixture's mean squared error, for (almost) noise-free labels; divergence and n do not enter."""
     del divergence, n
@@ -62,7 +72,15 @@ class AdamSettings:
     max_epochs: int = 2000
 
     def __post_init__(self) -> None:
-        positive = ("kappa", "batch_size", "learning_rate", "patience", "epochs_per_kappa", "max_epochs", "epoch_size")
+        positive = (
+            "kappa",
+            "batch_size",
+            "learning_rate",
+            "patience",
+            "epochs_per_kappa",
+            "max_epochs",
+            "epoch_size",
+        )
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must exceed zero, got {getattr(self, name)!r}")
@@ -150,7 +168,9 @@ class Trainer:
         return torch.optim.Adam([{**group, "base": group["lr"]} for group in groups if group["params"]])
 
     def _state(self) -> list[Tensor]:
-        return [tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]]
+        return [
+            tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]
+        ]
 
     @torch.no_grad()
     def _restore(self, state: list[Tensor]) -> None:

@@ -26,6 +26,9 @@ from lobal.mixture.responses import (
 )
 from lobal.problems.problem import LabelledSet
 
+# The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary.
+GATE_WIDTH = 5.0
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,8 @@ class MixtureSettings:
     """What the mixture is made of; defaults are the paper's where it names one."""
 
     bandwidths: Bandwidths  # sigma_l, ascending
-    gate_bandwidth: Float[Tensor, "..."]  # sigma_G I: a number, one width per column, or a matrix
-    shared: Float[Tensor, "..."] | None = None  # Sigma_E, likewise; None: the global expert's bandwidth
+    shared: Float[Tensor, "..."] | None = None  # Sigma_E: a number, one width per column, or a matrix
+    gate_bandwidth: Float[Tensor, "..."] | None = None  # sigma_G I, likewise
     anisotropic: bool = False  # one width per column in the global expert's bandwidth
     scale: float | None = None  # initial lambda_E; None: the global expert's
     kernel: Kernel = gaussian
@@ -75,6 +78,7 @@ class _Start(NamedTuple):
 
     hyperparameters: Hyperparameters
     shared: Float[Tensor, "..."]
+    gate_bandwidth: Float[Tensor, "..."]
 
 
 def fit_mixture(
@@ -87,7 +91,9 @@ def fit_mixture(
     start = _global_start(data.points, settings, generator)
     prepare = _dense_responses if settings.dense else _sparse_responses
     responses = prepare(data, start, settings, generator)
-    trainer = Trainer(responses, _initial_gate(responses.points, settings, generator), settings.training, generator)
+    trainer = Trainer(
+        responses, _initial_gate(responses.points, start, settings, generator), settings.training, generator
+    )
     gate = trainer.run(progress)
     experts = _final_experts(responses, gate, data, settings, trainer.validation_error())
     mixture = Mixture(experts=experts, gate=gate, bandwidths=settings.bandwidths, shared=start.shared)
@@ -111,8 +117,16 @@ def _global_start(points: LabelledSet, settings: MixtureSettings, generator: tor
     )
     hyperparameters = expert.hyperparameters
     if settings.scale is not None:
-        hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
-    return _Start(hyperparameters, expert.bandwidth if settings.shared is None else settings.shared)
+        hyperparameters = hyperparameters._replace(
+            scale=torch.full_like(hyperparameters.scale, settings.scale)
+        )
+    return _Start(
+        hyperparameters,
+        shared=expert.bandwidth if settings.shared is None else settings.shared,
+        gate_bandwidth=GATE_WIDTH * expert.bandwidth
+        if settings.gate_bandwidth is None
+        else settings.gate_bandwidth,
+    )
 
 
 def _sparse_responses(
@@ -125,7 +139,9 @@ def _sparse_responses(
         shared=start.shared,
         kernel=settings.kernel,
     )
-    return SparseResponses(points, data.validation, features, start.hyperparameters, covariance=settings.covariance)
+    return SparseResponses(
+        points, data.validation, features, start.hyperparameters, covariance=settings.covariance
+    )
 
 
 def _dense_responses(
@@ -139,7 +155,10 @@ def _dense_responses(
 
 
 def _exact(
-    points: LabelledSet, hyperparameters: Hyperparameters, shared: Float[Tensor, "..."], settings: MixtureSettings
+    points: LabelledSet,
+    hyperparameters: Hyperparameters,
+    shared: Float[Tensor, "..."],
+    settings: MixtureSettings,
 ) -> ExactExperts:
     if points.noise is not None:
         hyperparameters = hyperparameters._replace(noise=points.noise)
@@ -153,11 +172,13 @@ def _exact(
     )
 
 
-def _initial_gate(points: LabelledSet, settings: MixtureSettings, generator: torch.Generator) -> Gate:
+def _initial_gate(
+    points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator
+) -> Gate:
     features = WhitenedFeatures.at(
-        _spread_points(points, settings.n_gate_inducing, settings.gate_bandwidth, generator),
+        _spread_points(points, settings.n_gate_inducing, start.gate_bandwidth, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
-        shared=settings.gate_bandwidth,
+        shared=start.gate_bandwidth,
         kernel=gaussian,
     )
     return Gate.uniform(features, n_experts=len(settings.bandwidths), scale=settings.gate_scale)

@@ -35,9 +35,9 @@ class Mixture:
         """Gate-weighted mean and the mixture's variance at every input."""
         return mixture_prediction(self.gate(X), self.experts.posterior(X))
 
-    def uncertainty(self, X: Inputs, noise: Float[Tensor, "..."]) -> Float[Tensor, " n"]:
-        """MoGPU, Eq. (eq:MoGPU): the gate-weighted predictive variance of a label, noise included."""
-        return gated_mean(self.gate(X), self.experts.posterior(X).variance) + noise
+    def uncertainty(self, X: Inputs) -> Float[Tensor, " n"]:
+        """MoGPU, Eq. (eq:MoGPU), less the label noise: the gate-weighted variance of the experts."""
+        return gated_mean(self.gate(X), self.experts.posterior(X).variance)
 
     def local_bandwidth(self, X: Inputs) -> Float[Tensor, " n"]:
         """sigma(x), the factor of Sigma_E in the locally optimal bandwidth, Eq. (eq:gprLOB)."""
@@ -54,8 +54,8 @@ def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> Mixt
     return MixturePrediction(mean, gated_mean(gate, posterior.variance + spread))
 
 
-def bandwidth_volume(shared: Float[Tensor, "..."], dimension: int) -> Float[Tensor, ""]:
-    """|Sigma_E|^(1/d), the geometric mean width of the shared bandwidth matrix, in units of the inputs."""
+def bandwidth_volume(shared: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+    """|Sigma_E|^(1/d), the geometric mean width of the shared bandwidth matrix."""
     if shared.ndim == 2:
-        return torch.linalg.det(shared).pow(1.0 / dimension)
+        return torch.linalg.det(shared).pow(1.0 / len(shared))
     return shared.log().mean().exp()

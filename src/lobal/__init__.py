@@ -1,0 +1,23 @@
+"""lobal: local bandwidths for active learning.
+
+Which points of a regression problem are worth labelling, and why.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lobal.estimator import MixtureRegressor as MixtureRegressor
+
+__version__ = "0.1.0"
+
+_HOMES = {"MixtureRegressor": "lobal.estimator"}
+__all__ = ["MixtureRegressor", "__version__"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything
+    """Import the public names when they are first used, so that the command line starts at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lobal' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,470 @@
+"""The scikit-learn face of the mixture."""
+
+import contextlib
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from lobal.arrays import as_column, resolve_device
+from lobal.complexity import local_complexity
+from lobal.density import KernelDensity, intrinsic_dimension
+from lobal.kernels import kernel_named
+from lobal.mixture.adam import AdamSettings, Epoch, Objective, elbo, squared_error
+from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.model import bandwidth_volume
+from lobal.mixture.responses import (
+    CovarianceModel,
+    diagonal_covariance,
+    full_covariance,
+    zero_covariance,
+)
+from lobal.mixture.storage import mixture_from, mixture_tensors
+from lobal.problems.problem import LabelledSet
+from lobal.record import load_record, save_record
+
+NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
+
+OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
+COVARIANCES: dict[str, CovarianceModel] = {
+    "zero": zero_covariance,
+    "diagonal": diagonal_covariance,
+    "full": full_covariance,
+}
+SMALLEST_TRAINING_SET = 10
+LARGEST_VALIDATION_SET = 1024  # the paper's; more hardly sharpens the choice of a state
+SCALARS = ("label_mean_", "label_scale_", "noise_", "scale_", "intrinsic_dimension_", "n_features_in_")
+
+
+class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A sparse mixture of Gaussian processes that knows its local bandwidth.
+
+    Every option may stay as it is: widths then follow the spread of the input columns, variances that of the
+    labels, and the rest the paper. Widths and bandwidths are in units of the inputs.
+
+    Args:
+        bandwidths: ascending factors sigma_l of the shared bandwidth, one per expert; seven around it by default.
+        shared_bandwidth: Sigma_E as a number, one width per column, or a positive definite matrix; by default the
+            bandwidth of the best single Gaussian process.
+        anisotropic: give that Gaussian process one bandwidth per column instead of one in standard deviations.
+        kernel: "gaussian", "matern12", "matern32" or "matern52".
+        experts: "sparse" or "exact". Exact experts cost O(n^3); their gate learns from leave-one-out responses.
+        n_inducing: inducing points of the experts, m_E.
+        n_gate_inducing: inducing points of the gate, m_G.
+        gate_bandwidth: sigma_G, by default a multiple of the shared bandwidth.
+        gate_scale: lambda_G.
+        sparsity: kappa, the most experts that answer at one point.
+        penalty: theta, the price of small bandwidths; by default it falls with the number of labels.
+        noise: label noise variance if known, a number or a function of the inputs; learned by default.
+        scale: initial lambda_E; by default that of the best single Gaussian process.
+        objective: "elbo", or "mse" for labels (almost) without noise.
+        covariance: how training treats the inducing values' covariance: "zero" (the paper), "diagonal" or "full".
+        refit: condition the experts once more on all labels under the trained gate, with their full posterior.
+        exchange: put exact experts in the place of the sparse ones at the end.
+        smoothness: alpha, how often the target is differentiable.
+        intrinsic_dimension: delta; estimated from the inputs by default.
+        learning_rate: eta_0.
+        hyperparameter_rate: eta_H, relative to the learning rate.
+        gate_rate: eta_G, relative to the learning rate.
+        gate_noise: s_0.
+        batch_size: B; by default a quarter of the training set, at most 512.
+        patience: epochs without improvement before the learning rate is halved.
+        max_epochs: the most epochs to train.
+        validation_fraction: share of the labels that steers training (at most 1024 of them).
+        gate_fraction: share of the labels set aside to train the gate of exact experts; none means leave-one-out.
+        device: "cpu", "cuda", "cuda:N" or "auto".
+        random_state: seed of everything random.
+        verbose: show progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidths: ArrayLike | None = None,
+        shared_bandwidth: ArrayLike | None = None,
+        anisotropic: bool = False,
+        kernel: str = "gaussian",
+        experts: Literal["sparse", "exact"] = "sparse",
+        n_inducing: int = 512,
+        n_gate_inducing: int = 128,
+        gate_bandwidth: float | None = None,
+        gate_scale: float = 10.0,
+        sparsity: int = 2,
+        penalty: float | None = None,
+        noise: float | NoiseFunction | None = None,
+        scale: float | None = None,
+        objective: Literal["elbo", "mse"] = "elbo",
+        covariance: Literal["zero", "diagonal", "full"] = "zero",
+        refit: bool = True,
+        exchange: bool = False,
+        smoothness: float = math.inf,
+        intrinsic_dimension: float | None = None,
+        learning_rate: float = 0.01,
+        hyperparameter_rate: float = 0.2,
+        gate_rate: float = 1.0,
+        gate_noise: float = 0.1,
+        batch_size: int | None = None,
+        patience: int = 10,
+        max_epochs: int = 1000,
+        validation_fraction: float = 0.2,
+        gate_fraction: float = 0.0,
+        device: str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.bandwidths = bandwidths
+        self.shared_bandwidth = shared_bandwidth
+        self.anisotropic = anisotropic
+        self.kernel = kernel
+        self.experts = experts
+        self.n_inducing = n_inducing
+        self.n_gate_inducing = n_gate_inducing
+        self.gate_bandwidth = gate_bandwidth
+        self.gate_scale = gate_scale
+        self.sparsity = sparsity
+        self.penalty = penalty
+        self.noise = noise
+        self.scale = scale
+        self.objective = objective
+        self.covariance = covariance
+        self.refit = refit
+        self.exchange = exchange
+        self.smoothness = smoothness
+        self.intrinsic_dimension = intrinsic_dimension
+        self.learning_rate = learning_rate
+        self.hyperparameter_rate = hyperparameter_rate
+        self.gate_rate = gate_rate
+        self.gate_noise = gate_noise
+        self.batch_size = batch_size
+        self.patience = patience
+        self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.gate_fraction = gate_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        noise_variance: ArrayLike | None = None,
+        validation: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> Self:
+        """Fit the mixture.
+
+        Args:
+            X: inputs, (n, d).
+            y: labels, (n,).
+            sample_weight: importance weights w = q/p, (n,); only their ratios matter.
+            noise_variance: known noise variance of every label, (n,), in the place of `noise`.
+            validation: inputs and labels that steer training, in the place of a share of X and y. They are used for
+                nothing else, whereas a share of X and y joins the data in the end.
+        """
+        X, y = validate_data(
+            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
+        )
+        generator = torch.Generator().manual_seed(
+            int(check_random_state(self.random_state).randint(2**31 - 1))
+        )
+        self._measure(X, y, generator)
+        noise = self.noise if noise_variance is None else noise_variance
+        labelled = self._labelled(X, y, sample_weight, noise)
+        data = self._training_data(labelled, validation, generator)
+        self.history_: list[Epoch] = []
+        with _progress_display(self.verbose, self.max_epochs) as show:
+            self.mixture_, shared = fit_mixture(
+                data, self._settings(len(data.points)), generator, lambda epoch: self._note(epoch, show)
+            )
+        self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
+        self.scale_ = self.label_scale_**2 * float(shared.scale)
+        return self
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> Float[ndarray, " n"] | tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """The mixture's mean and, on request, the standard deviation of a new label, noise included.
+
+        Where noise was given label by label, a new label is taken to have the average noise.
+        """
+        inputs = self._inputs(X)
+        prediction = self.mixture_.predict(inputs)
+        mean = self.label_mean_ + self.label_scale_ * _array(prediction.mean)
+        if not return_std:
+            return mean
+        return mean, np.sqrt(self.label_scale_**2 * _array(prediction.variance) + self._noise_at(inputs))
+
+    def gate(self, X: ArrayLike) -> Float[ndarray, "n L"]:
+        """Probability of every expert at every input; rows sum to one."""
+        return _array(self.mixture_.gate(self._inputs(X)))
+
+    def local_bandwidth(self, X: ArrayLike) -> Float[ndarray, " n"]:
+        """Locally optimal bandwidth (LOB), Eq. (eq:gprLOB), in units of the inputs.
+
+        |Sigma(x)|^(1/d): the width itself in one dimension, the geometric mean of the widths in more.
+        """
+        return _array(self._local_bandwidth(self._inputs(X)))
+
+    def local_complexity(self, X: ArrayLike, density: ArrayLike | None = None) -> Float[ndarray, " n"]:
+        """Local function complexity (LFC), Eq. (eq:isotropicComplexityGPR), up to a constant factor.
+
+        `density` is the training density at X; it matters for finite smoothness only, and is estimated from the
+        training inputs where it is not given.
+        """
+        inputs = self._inputs(X)
+        if density is not None:
+            values = self._tensor(as_column(density, name="density", length=len(inputs), positive=True))
+        elif math.isinf(self.smoothness):
+            values = torch.ones_like(inputs[:, 0])
+        else:
+            values = self.density_(inputs)
+        bandwidth = self._local_bandwidth(inputs)
+        return _array(
+            local_complexity(
+                bandwidth, values, smoothness=self.smoothness, dimension=self.intrinsic_dimension_
+            )
+        )
+
+    def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
+        """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
+        inputs = self._inputs(X)
+        return self.label_scale_**2 * _array(self.mixture_.uncertainty(inputs)) + self._noise_at(inputs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle."""
+        check_is_fitted(self)
+        tensors, mixture = mixture_tensors(self.mixture_)
+        if not math.isinf(self.smoothness):
+            tensors |= {
+                "density.centres": self.density_.centres.cpu(),
+                "density.widths": self.density_.widths.cpu(),
+            }
+        scalars = {name: getattr(self, name) for name in SCALARS}
+        save_record(
+            path,
+            tensors,
+            {
+                "mixture": mixture,
+                "parameters": _plain(self.get_params()),
+                "history": self.history_,
+                **scalars,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> Self:
+        """The model that `save` wrote, on the given device."""
+        tensors, fields = load_record(path)
+        tensors = {name: tensor.to(resolve_device(device)) for name, tensor in tensors.items()}
+        model = cls(**{**fields["parameters"], "device": device})
+        for name in SCALARS:
+            setattr(model, name, fields[name])
+        model.history_ = [Epoch(*epoch) for epoch in fields["history"]]
+        if not math.isinf(model.smoothness):
+            model.density_ = KernelDensity(
+                centres=tensors["density.centres"], widths=tensors["density.widths"]
+            )
+        model.mixture_ = mixture_from(tensors, fields["mixture"])
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "mixture_")
+
+    def _tensor(self, values: ArrayLike) -> Float[Tensor, "..."]:
+        return torch.tensor(np.asarray(values), dtype=torch.float64, device=resolve_device(self.device))
+
+    def _inputs(self, X: ArrayLike) -> Float[Tensor, "n d"]:
+        check_is_fitted(self)
+        return self._tensor(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared)
+
+    def _noise_at(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
+        if callable(self.noise):
+            return _known_noise(self.noise, inputs.cpu().numpy())
+        return np.full(len(inputs), self.noise_)
+
+    def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
+        """The labels' mean and spread, the inputs' intrinsic dimension and, where it is needed, density."""
+        spread = float(y.std())
+        self.label_mean_ = float(y.mean())
+        self.label_scale_ = spread if spread > 1e-12 * np.abs(y).max() else 1.0
+        inputs = self._tensor(X)
+        self.intrinsic_dimension_ = float(
+            intrinsic_dimension(inputs, generator=generator)
+            if self.intrinsic_dimension is None
+            else self.intrinsic_dimension
+        )
+        if not math.isinf(self.smoothness):
+            self.density_ = KernelDensity.fit(inputs, generator=generator)
+
+    def _labelled(
+        self,
+        X: Float[ndarray, "n d"],
+        y: Float[ndarray, " n"],
+        weight: ArrayLike | None,
+        noise: ArrayLike | NoiseFunction | None,
+    ) -> LabelledSet:
+        """Labels in units of their spread; points of weight zero are left out."""
+        weights = as_column(1.0 if weight is None else weight, name="sample_weight", length=len(y))
+        rows = weights > 0
+        if rows.sum() < SMALLEST_TRAINING_SET:
+            raise ValueError(
+                f"at least {SMALLEST_TRAINING_SET} points need a sample_weight above zero, got {rows.sum()}"
+            )
+        variances = None if noise is None else _known_noise(noise, X) / self.label_scale_**2
+        return LabelledSet(
+            X=self._tensor(X[rows]),
+            y=self._tensor((y[rows] - self.label_mean_) / self.label_scale_),
+            weight=self._tensor(weights[rows]),
+            noise=None if variances is None else self._tensor(variances[rows]),
+        )
+
+    def _training_data(
+        self,
+        labelled: LabelledSet,
+        validation: tuple[ArrayLike, ArrayLike] | None,
+        generator: torch.Generator,
+    ) -> TrainingData:
+        """The labels split into those that train, those that steer and, on request, those the gate learns from."""
+        order = torch.randperm(len(labelled), generator=generator).to(labelled.y.device)
+        n_gate = _share(self.gate_fraction, len(labelled), "gate_fraction") if self.experts == "exact" else 0
+        gate_set = labelled[order[:n_gate]] if n_gate else None
+        if validation is not None:
+            X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
+            noise = self.noise if callable(self.noise) else None
+            steering = self._labelled(X, y, None, noise)
+            return TrainingData(
+                points=labelled[order[n_gate:]], validation=steering, gate_set=gate_set, keep_validation=True
+            )
+        share = _share(self.validation_fraction, len(labelled), "validation_fraction")
+        n_validation = min(max(share, 2), LARGEST_VALIDATION_SET)
+        return TrainingData(
+            points=labelled[order[n_gate + n_validation :]],
+            validation=labelled[order[n_gate : n_gate + n_validation]],
+            gate_set=gate_set,
+        )
+
+    def _settings(self, n: int) -> MixtureSettings:
+        """The options in the mixture's own terms: objects for names, labels in units of their spread."""
+        optional = {"shared": self.shared_bandwidth, "gate_bandwidth": self.gate_bandwidth}
+        widths = {name: None if value is None else self._tensor(value) for name, value in optional.items()}
+        bandwidths = (
+            default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
+        )
+        return MixtureSettings(
+            bandwidths=self._tensor(bandwidths),
+            anisotropic=self.anisotropic,
+            scale=None if self.scale is None else self.scale / self.label_scale_**2,
+            kernel=kernel_named(self.kernel),
+            dense=_choice("experts", self.experts, {"sparse": False, "exact": True}),
+            n_inducing=self.n_inducing,
+            n_gate_inducing=self.n_gate_inducing,
+            gate_scale=self.gate_scale,
+            covariance=_choice("covariance", self.covariance, COVARIANCES),
+            refit=self.refit,
+            exchange=self.exchange,
+            training=self._training_settings(n),
+            **widths,
+        )
+
+    def _training_settings(self, n: int) -> AdamSettings:
+        return AdamSettings(
+            kappa=self.sparsity,
+            penalty=default_penalty(n) if self.penalty is None else self.penalty,
+            batch_size=min(512, max(16, n // 4)) if self.batch_size is None else self.batch_size,
+            learning_rate=self.learning_rate,
+            hyperparameter_rate=self.hyperparameter_rate,
+            gate_rate=self.gate_rate,
+            gate_noise=self.gate_noise,
+            objective=_choice("objective", self.objective, OBJECTIVES),
+            patience=self.patience,
+            max_epochs=self.max_epochs,
+        )
+
+    def _note(self, epoch: Epoch, show: Callable[[Epoch], None]) -> None:
+        self.history_.append(epoch)
+        show(epoch)
+
+
+def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
+    """sigma_l = 2^((l - 4) / delta) for l = 1 ... 7, Algorithm 2."""
+    return np.exp2(np.arange(-3, 4) / dimension)
+
+
+def default_penalty(n: int) -> float:
+    """theta = 0.5 at 512 labels, falling as n^-1/2.
+
+    A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
+    """
+    return 0.5 * min(1.0, math.sqrt(512 / n))
+
+
+def _known_noise(noise: ArrayLike | NoiseFunction, X: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+    """Noise variances at X from a number, a column, or a function of the inputs."""
+    return as_column(
+        noise(X) if callable(noise) else noise, name="noise variance", length=len(X), positive=True
+    )
+
+
+def _share(fraction: float, n: int, name: str) -> int:
+    if not 0.0 <= fraction < 0.5:
+        raise ValueError(f"{name} must lie in [0, 0.5), got {fraction}")
+    return round(fraction * n)
+
+
+def _choice(option: str, value: str, table: dict[str, Any]) -> Any:  # noqa: ANN401 - the table's values
+    if value not in table:
+        raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
+    return table[value]
+
+
+def _array(values: Tensor) -> ndarray[Any, Any]:
+    result: ndarray[Any, Any] = values.detach().cpu().numpy()
+    return result
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them: arrays become lists, what is no data is left at its default, said aloud."""
+    plain = {}
+    for name, value in parameters.items():
+        if callable(value) or isinstance(value, np.random.RandomState):
+            warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=3)
+            continue
+        plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
+    return plain
+
+
+@contextlib.contextmanager
+def _progress_display(wanted: bool, max_epochs: int) -> Iterator[Callable[[Epoch], None]]:
+    """A line on the terminal that follows the training, or nothing."""
+    if not wanted:
+        yield lambda epoch: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as display:
+        task = display.add_task("fitting the global expert and the features", total=max_epochs)
+
+        def show(epoch: Epoch) -> None:
+            description = (
+                f"epoch {epoch.number + 1}, kappa {epoch.kappa}, learning rate x {epoch.rate:.2g}, "
+                f"validation RMSE {epoch.validation_error:.4f}"
+            )
+            display.update(task, completed=epoch.number + 1, description=description)
+
+        yield show

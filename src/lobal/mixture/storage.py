@@ -1,0 +1,102 @@
+"""A mixture as named tensors and plain fields, and back: what saving a model needs."""
+
+from typing import Any
+
+from torch import Tensor
+
+from lobal.experts.exact import ExactExperts
+from lobal.experts.expert import Experts, Hyperparameters
+from lobal.experts.svgp import (
+    DiagonalCovariance,
+    FullCovariance,
+    InducingCovariance,
+    SparseExperts,
+    ZeroCovariance,
+)
+from lobal.kernels import KERNELS, WhitenedFeatures, kernel_named
+from lobal.mixture.gate import Gate
+from lobal.mixture.model import Mixture
+
+COVARIANCES: dict[str, type[InducingCovariance]] = {
+    "zero": ZeroCovariance,
+    "diagonal": DiagonalCovariance,
+    "full": FullCovariance,
+}
+
+
+def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything the mixture is, without pickle."""
+    gate = mixture.gate
+    tensors = {"bandwidths": mixture.bandwidths, "shared": mixture.shared}
+    tensors |= _prefixed("gate.features", _features_tensors(gate.features))
+    tensors |= {"gate.scale": gate.scale, "gate.means": gate.means, "gate.whitened_mean": gate.whitened_mean}
+    expert_tensors, expert_fields = _experts_tensors(mixture.experts)
+    tensors |= _prefixed("experts", expert_tensors)
+    # Shared storage is not a notion the file format has.
+    tensors = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    return tensors, {"kappa": gate.kappa, "gate_kernel": _name(gate.features), "experts": expert_fields}
+
+
+def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
+    """The mixture that `mixture_tensors` took apart."""
+    gate = Gate(
+        features=_features_from(_under("gate.features", tensors), fields["gate_kernel"]),
+        scale=tensors["gate.scale"],
+        means=tensors["gate.means"],
+        whitened_mean=tensors["gate.whitened_mean"],
+        kappa=fields["kappa"],
+    )
+    experts = _experts_from(_under("experts", tensors), fields["experts"])
+    return Mixture(experts=experts, gate=gate, bandwidths=tensors["bandwidths"], shared=tensors["shared"])
+
+
+def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    match experts:
+        case SparseExperts():
+            covariance = next(
+                name for name, kind in COVARIANCES.items() if isinstance(experts.covariance, kind)
+            )
+            tensors = experts.hyperparameters._asdict() | {"whitened_mean": experts.whitened_mean}
+            tensors |= _prefixed("features", _features_tensors(experts.features))
+            tensors |= _prefixed("covariance", experts.covariance.parameters)
+            return tensors, {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features)}
+        case ExactExperts():
+            names = ("inputs", "labels", "bandwidths", "shared", "factor", "weights")
+            tensors = experts.hyperparameters._asdict() | {name: getattr(experts, name) for name in names}
+            return tensors, {"kind": "exact", "kernel": _name(experts)}
+    raise TypeError(
+        f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones"
+    )
+
+
+def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts:
+    hyperparameters = Hyperparameters(*(tensors.pop(name) for name in Hyperparameters._fields))
+    if fields["kind"] == "exact":
+        return ExactExperts(kernel=kernel_named(fields["kernel"]), hyperparameters=hyperparameters, **tensors)
+    return SparseExperts(
+        features=_features_from(_under("features", tensors), fields["kernel"]),
+        hyperparameters=hyperparameters,
+        whitened_mean=tensors["whitened_mean"],
+        covariance=COVARIANCES[fields["covariance"]](**_under("covariance", tensors)),
+    )
+
+
+def _features_tensors(features: WhitenedFeatures) -> dict[str, Tensor]:
+    return {name: getattr(features, name) for name in ("points", "bandwidths", "shared", "factor")}
+
+
+def _features_from(tensors: dict[str, Tensor], kernel: str) -> WhitenedFeatures:
+    return WhitenedFeatures(kernel=kernel_named(kernel), **tensors)
+
+
+def _name(owner: WhitenedFeatures | ExactExperts) -> str:
+    return next(name for name, kernel in KERNELS.items() if kernel is owner.kernel)
+
+
+def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
