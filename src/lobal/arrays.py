@@ -25,9 +25,7 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     except RuntimeError as error:
         raise ValueError(f"device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got {device!r}") from error
     if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device={device!r} was asked for, but no GPU is available; use device='auto' or 'cpu'"
-        )
+        raise ValueError(f"device={device!r} was asked for, but no GPU is available; use device='auto' or 'cpu'")
     return resolved
 
 

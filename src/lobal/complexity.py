@@ -73,10 +73,8 @@ def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, 
     `rmse` and `rmse_random` are errors at the same number of labels; below one, `rmse`'s design saves labels.
     """
     if not (rmse >= 0.0 and rmse_random > 0.0):
-        raise ValueError(
-            f"errors must be at least zero and the random one above it, got {rmse} and {rmse_random}"
-        )
-    return (rmse / rmse_random) ** (1.0 / learning_rate(smoothness=smoothness, dimension=dimension))
+        raise ValueError(f"errors must be at least zero and the random one above it, got {rmse} and {rmse_random}")
+    return math.pow(rmse / rmse_random, 1.0 / learning_rate(smoothness=smoothness, dimension=dimension))
 
 
 def _check(smoothness: float, dimension: float) -> None:

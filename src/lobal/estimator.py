@@ -174,15 +174,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             validation: inputs and labels that steer training, in the place of a share of X and y. They are used for
                 nothing else, whereas a share of X and y joins the data in the end.
         """
-        X, y = validate_data(
+        inputs, labels = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
         )
-        generator = torch.Generator().manual_seed(
-            int(check_random_state(self.random_state).randint(2**31 - 1))
-        )
-        self._measure(X, y, generator)
+        generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        self._measure(inputs, labels, generator)
         noise = self.noise if noise_variance is None else noise_variance
-        labelled = self._labelled(X, y, sample_weight, noise)
+        labelled = self._labelled(inputs, labels, sample_weight, noise)
         data = self._training_data(labelled, validation, generator)
         self.history_: list[Epoch] = []
         with _progress_display(self.verbose, self.max_epochs) as show:
@@ -233,15 +231,14 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             values = self.density_(inputs)
         bandwidth = self._local_bandwidth(inputs)
         return _array(
-            local_complexity(
-                bandwidth, values, smoothness=self.smoothness, dimension=self.intrinsic_dimension_
-            )
+            local_complexity(bandwidth, values, smoothness=self.smoothness, dimension=self.intrinsic_dimension_)
         )
 
     def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
         inputs = self._inputs(X)
-        return self.label_scale_**2 * _array(self.mixture_.uncertainty(inputs)) + self._noise_at(inputs)
+        variance = self.label_scale_**2 * _array(self.mixture_.uncertainty(inputs))
+        return variance + self._noise_at(inputs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -274,9 +271,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             setattr(model, name, fields[name])
         model.history_ = [Epoch(*epoch) for epoch in fields["history"]]
         if not math.isinf(model.smoothness):
-            model.density_ = KernelDensity(
-                centres=tensors["density.centres"], widths=tensors["density.widths"]
-            )
+            model.density_ = KernelDensity(centres=tensors["density.centres"], widths=tensors["density.widths"])
         model.mixture_ = mixture_from(tensors, fields["mixture"])
         return model
 
@@ -363,9 +358,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The options in the mixture's own terms: objects for names, labels in units of their spread."""
         optional = {"shared": self.shared_bandwidth, "gate_bandwidth": self.gate_bandwidth}
         widths = {name: None if value is None else self._tensor(value) for name, value in optional.items()}
-        bandwidths = (
-            default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
-        )
+        bandwidths = default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
         return MixtureSettings(
             bandwidths=self._tensor(bandwidths),
             anisotropic=self.anisotropic,
@@ -416,9 +409,7 @@ def default_penalty(n: int) -> float:
 
 def _known_noise(noise: ArrayLike | NoiseFunction, X: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Noise variances at X from a number, a column, or a function of the inputs."""
-    return as_column(
-        noise(X) if callable(noise) else noise, name="noise variance", length=len(X), positive=True
-    )
+    return as_column(noise(X) if callable(noise) else noise, name="noise variance", length=len(X), positive=True)
 
 
 def _share(fraction: float, n: int, name: str) -> int:
@@ -453,7 +444,7 @@ def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
 def _progress_display(wanted: bool, max_epochs: int) -> Iterator[Callable[[Epoch], None]]:
     """A line on the terminal that follows the training, or nothing."""
     if not wanted:
-        yield lambda epoch: None
+        yield lambda _: None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

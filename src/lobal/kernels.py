@@ -75,7 +75,8 @@ def scale_inputs(X: Inputs, bandwidth: Float[Tensor, "..."]) -> Inputs:
     """
     if bandwidth.ndim < 2:
         return X / bandwidth
-    return torch.linalg.solve(bandwidth, X.mT).mT
+    scaled: Tensor = torch.linalg.solve(bandwidth, X.mT)
+    return scaled.mT
 
 
 def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
@@ -92,9 +93,7 @@ def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float
     return torch.addmm(squares, A, B.mT, alpha=-2.0).clamp_min(0.0)
 
 
-def gram_matrices(
-    squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel: Kernel
-) -> Float[Tensor, "L n m"]:
+def gram_matrices(squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel: Kernel) -> Float[Tensor, "L n m"]:
     """One kernel matrix per bandwidth from distances computed once."""
     return kernel(squared / bandwidths.square()[:, None, None])
 
@@ -116,9 +115,7 @@ def safe_cholesky(K: Float[Tensor, "*batch m m"]) -> Factor:
     """
     diagonal = K.diagonal(dim1=-2, dim2=-1).mean(-1)
     if not torch.isfinite(K).all():
-        raise ValueError(
-            "a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them"
-        )
+        raise ValueError("a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them")
     jitter = torch.full_like(diagonal, SMALLEST_JITTER)
     identity = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
     while True:
@@ -175,7 +172,8 @@ class WhitenedFeatures:
         """Whitened features of all inputs."""
         squared = squared_distances(scale_inputs(self.points, self.shared), scale_inputs(X, self.shared))
         K_zx = gram_matrices(squared, self.bandwidths, self.kernel)
-        return torch.linalg.solve_triangular(self.factor, K_zx, upper=False).mT
+        phi: Tensor = torch.linalg.solve_triangular(self.factor, K_zx, upper=False)
+        return phi.mT
 
     def chunks(self, X: Inputs, entries: int = 2**24) -> Iterator[Float[Tensor, "L chunk m"]]:
         """Features of consecutive rows, at most `entries` numbers at a time (128 MiB in float64)."""

@@ -18,9 +18,7 @@ def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields
     The file appears whole or not at all: it is written beside its place, flushed to disk and moved there.
     """
     metadata = {"lobal": json.dumps({"format": FORMAT_VERSION, **fields})}
-    write_atomically(
-        Path(path), save({name: value.contiguous() for name, value in tensors.items()}, metadata)
-    )
+    write_atomically(Path(path), save({name: value.contiguous() for name, value in tensors.items()}, metadata))
 
 
 def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

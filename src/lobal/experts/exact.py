@@ -37,9 +37,7 @@ class ExactExperts(Experts):
         squared = squared_distances(scale_inputs(self.inputs, self.shared), scale_inputs(X, self.shared))
         C_nx = scale * gram_matrices(squared, self.bandwidths, self.kernel)
         explained = torch.linalg.solve_triangular(self.factor, C_nx, upper=False).square().sum(-2)
-        return Posterior(
-            mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0)
-        )
+        return Posterior(mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0))
 
     def leave_one_out(self) -> Posterior:
         """Each label's predictive distribution had that label been left out; the variance includes its noise.
@@ -86,7 +84,7 @@ def log_marginal_likelihood(
     """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all that is continuous."""
     factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
-    fit = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
+    fit: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
     log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return -0.5 * (fit + log_determinant + len(y) * math.log(2.0 * math.pi))
 

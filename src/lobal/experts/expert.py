@@ -30,6 +30,8 @@ class Hyperparameters(NamedTuple):
 class Experts(ABC):
     """L fitted Gaussian processes with bandwidths sigma_1 < ... < sigma_L."""
 
+    hyperparameters: Hyperparameters
+
     @abstractmethod
     def posterior(self, X: Inputs) -> Posterior:
         """Posterior mean and latent variance of every expert at every input.

@@ -98,9 +98,7 @@ def analytic_experts(
 
     `weights` multiply each label's log-likelihood: importance weights, gate weights, or their product.
     """
-    equations = normal_equations(
-        [moments(features(X), y, shared, label_variance=label_variance, weights=weights)]
-    )
+    equations = normal_equations([moments(features(X), y, shared, label_variance=label_variance, weights=weights)])
     return SparseExperts(
         features=features,
         hyperparameters=shared,
@@ -124,7 +122,7 @@ def log_evidence(
     factor, right_side = normal_equations([moments(phi, y, shared, label_variance=label_variance)])
     residual = y - shared.mean
     s = label_variance(nystroem_diagonal(phi), shared)
-    half = torch.linalg.solve_triangular(factor, right_side[:, :, None], upper=False)
+    half: Tensor = torch.linalg.solve_triangular(factor, right_side[:, :, None], upper=False)
     fit = (residual.square() / s).sum(-1) - half.square().sum((-2, -1))
     log_determinant = s.log().sum(-1) + 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     missing = fitc_variance(nystroem_diagonal(phi), shared) - s

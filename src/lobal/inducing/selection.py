@@ -21,9 +21,9 @@ def inducing_points(
     """
     if m < 1:
         raise ValueError(f"the number of inducing points must be at least 1, got {m}")
-    distinct = torch.unique(X, dim=0)
+    distinct: Tensor = torch.unique(X, dim=0)
     if len(distinct) <= m:
         return distinct
     if X.shape[1] == 1:
-        return torch.unique(quantile_points(X, m, weight=weight), dim=0)
+        return quantile_points(X, m, weight=weight)
     return kmeans_points(X, m, generator=generator, weight=weight)

@@ -20,9 +20,7 @@ from lobal.mixture.objective import (
 from lobal.mixture.responses import Response, Responses
 from lobal.problems.problem import LabelledSet
 
-Objective: TypeAlias = Callable[
-    [Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar
-]
+Objective: TypeAlias = Callable[[Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar]
 
 
 def elbo(
@@ -134,9 +132,7 @@ class Schedule:
 class Trainer:
     """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
 
-    def __init__(
-        self, responses: Responses, gate: Gate, settings: AdamSettings, generator: torch.Generator
-    ) -> None:
+    def __init__(self, responses: Responses, gate: Gate, settings: AdamSettings, generator: torch.Generator) -> None:
         self.responses, self.settings = responses, settings
         self._generator = generator
         self._gate = gate
@@ -168,9 +164,7 @@ class Trainer:
         return torch.optim.Adam([{**group, "base": group["lr"]} for group in groups if group["params"]])
 
     def _state(self) -> list[Tensor]:
-        return [
-            tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]
-        ]
+        return [tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]]
 
     @torch.no_grad()
     def _restore(self, state: list[Tensor]) -> None:
@@ -214,12 +208,10 @@ class Trainer:
         gate = top_kappa_softmax(channels + self._noise * noise.to(channels.device), self._kappa)
         points = self.responses.points
         batch = points[rows]
-        loss = self.settings.objective(
-            gate, self.responses.at(rows), batch, self.responses.divergence(), len(points)
-        )
+        loss = self.settings.objective(gate, self.responses.at(rows), batch, self.responses.divergence(), len(points))
         loss = loss + self.settings.penalty * small_bandwidth_penalty(expert_shares(gate, batch.weight))
         self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch ships no type for it
+        loss.backward()
         self._optimiser.step()
         return loss.detach()
 

@@ -1,6 +1,6 @@
 """From labelled data to a fitted mixture: global expert, inducing points, experts, gate, training."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, final
 
 import torch
@@ -10,13 +10,14 @@ from torch import Tensor
 from lobal.arrays import Bandwidths
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Experts, Hyperparameters
+from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.adam import AdamSettings, Progress, Trainer
 from lobal.mixture.gate import Gate
 from lobal.mixture.global_expert import fit_global_expert
 from lobal.mixture.model import Mixture
-from lobal.mixture.objective import gated_mean
+from lobal.mixture.objective import mixture_squared_error
 from lobal.mixture.responses import (
     CovarianceModel,
     FixedResponses,
@@ -48,7 +49,7 @@ class MixtureSettings:
     covariance: CovarianceModel = zero_covariance  # S while training
     refit: bool = True  # condition the experts once more under the trained gate
     exchange: bool = False  # put exact experts in the place of the sparse ones at the end
-    training: AdamSettings = AdamSettings()
+    training: AdamSettings = field(default_factory=AdamSettings)
 
 
 @final
@@ -95,7 +96,7 @@ def fit_mixture(
         responses, _initial_gate(responses.points, start, settings, generator), settings.training, generator
     )
     gate = trainer.run(progress)
-    experts = _final_experts(responses, gate, data, settings, trainer.validation_error())
+    experts = _final_experts(responses, gate, data, settings, start)
     mixture = Mixture(experts=experts, gate=gate, bandwidths=settings.bandwidths, shared=start.shared)
     return FittedMixture(mixture, experts.hyperparameters)
 
@@ -117,15 +118,11 @@ def _global_start(points: LabelledSet, settings: MixtureSettings, generator: tor
     )
     hyperparameters = expert.hyperparameters
     if settings.scale is not None:
-        hyperparameters = hyperparameters._replace(
-            scale=torch.full_like(hyperparameters.scale, settings.scale)
-        )
+        hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
     return _Start(
         hyperparameters,
         shared=expert.bandwidth if settings.shared is None else settings.shared,
-        gate_bandwidth=GATE_WIDTH * expert.bandwidth
-        if settings.gate_bandwidth is None
-        else settings.gate_bandwidth,
+        gate_bandwidth=GATE_WIDTH * expert.bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth,
     )
 
 
@@ -139,9 +136,7 @@ def _sparse_responses(
         shared=start.shared,
         kernel=settings.kernel,
     )
-    return SparseResponses(
-        points, data.validation, features, start.hyperparameters, covariance=settings.covariance
-    )
+    return SparseResponses(points, data.validation, features, start.hyperparameters, covariance=settings.covariance)
 
 
 def _dense_responses(
@@ -172,9 +167,7 @@ def _exact(
     )
 
 
-def _initial_gate(
-    points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator
-) -> Gate:
+def _initial_gate(points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator) -> Gate:
     features = WhitenedFeatures.at(
         _spread_points(points, settings.n_gate_inducing, start.gate_bandwidth, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
@@ -193,23 +186,23 @@ def _spread_points(
 
 
 def _final_experts(
-    responses: Responses, gate: Gate, data: TrainingData, settings: MixtureSettings, trained_error: float
+    responses: Responses, gate: Gate, data: TrainingData, settings: MixtureSettings, start: _Start
 ) -> Experts:
     """The experts to predict with: as trained, refitted under the gate, or exchanged for exact ones."""
     trained = responses.experts()
     if settings.exchange:
-        points = responses.points
-        if not data.keep_validation:
-            points = LabelledSet.joined(points, data.validation)
-        return _exact(points, trained.hyperparameters, trained.shared, settings)
+        points = responses.points if data.keep_validation else LabelledSet.joined(responses.points, data.validation)
+        return _exact(points, trained.hyperparameters, start.shared, settings)
     if not settings.refit:
         return trained
     refitted = responses.refit(gate, with_validation=not data.keep_validation)
-    if data.keep_validation and _error(refitted, gate, data.validation) > trained_error:
-        return replace(refitted, whitened_mean=trained.whitened_mean)
+    if data.keep_validation and isinstance(trained, SparseExperts) and isinstance(refitted, SparseExperts):
+        # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
+        best = min((refitted, trained), key=lambda experts: _error(experts, gate, data.validation))
+        return replace(refitted, whitened_mean=best.whitened_mean)
     return refitted
 
 
 def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:
-    residual = validation.y - gated_mean(gate(validation.X), experts.posterior(validation.X).mean)
-    return (validation.weight @ residual.square() / validation.weight.sum()).sqrt().item()
+    mean = experts.posterior(validation.X).mean
+    return mixture_squared_error(gate(validation.X), mean, validation.y, validation.weight).item()

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 from torch import Tensor
 
-from lobal.arrays import Inputs
 from lobal.experts.exact import log_marginal_likelihood
 from lobal.experts.expert import Hyperparameters
 from lobal.kernels import Kernel
@@ -59,9 +58,7 @@ def fit_global_expert(
         return -evidence.item(), gradient.cpu().numpy()
 
     bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * (len(start) - 3)
-    best = minimize(
-        negative_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}
-    )
+    best = minimize(negative_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
     theta = torch.tensor(best.x, dtype=subset.y.dtype, device=subset.y.device)
     hyperparameters = _unpacked(theta, subset, spread)
     if points.noise is not None:

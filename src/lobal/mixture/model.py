@@ -57,5 +57,6 @@ def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> Mixt
 def bandwidth_volume(shared: Float[Tensor, "..."]) -> Float[Tensor, ""]:
     """|Sigma_E|^(1/d), the geometric mean width of the shared bandwidth matrix."""
     if shared.ndim == 2:
-        return torch.linalg.det(shared).pow(1.0 / len(shared))
+        determinant: Tensor = torch.linalg.det(shared)
+        return determinant.pow(1.0 / len(shared))
     return shared.log().mean().exp()

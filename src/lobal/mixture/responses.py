@@ -90,7 +90,9 @@ class Responses(ABC):
     def refit(self, gate: Gate, *, with_validation: bool) -> Experts:
         """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
 
-        `with_validation` counts the validation labels as data: nothing a user has paid for goes unused.
+        This is the post-processing of the paper's Appendix "Design choices", experts retrained under a fixed gate:
+        their optimum solves a linear system, so it is computed rather than descended to. `with_validation` counts
+        the validation labels as data, so that no label goes unused.
         """
 
 
@@ -237,9 +239,7 @@ class SparseResponses(Responses):
 class FixedResponses(Responses):
     """Experts that do not learn: only the gate does."""
 
-    def __init__(
-        self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, answers: Posterior
-    ) -> None:
+    def __init__(self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, answers: Posterior) -> None:
         self.points, self.validation = points, validation
         self._experts = experts
         log_likelihood = expected_log_likelihood(
@@ -249,16 +249,12 @@ class FixedResponses(Responses):
         self._validation_mean = experts.posterior(validation.X).mean
 
     @classmethod
-    def leave_one_out(
-        cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts
-    ) -> "FixedResponses":
+    def leave_one_out(cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
         """The gate learns from the experts' own training points, each left out when it is answered for."""
         return cls(points, validation, experts, experts.leave_one_out())
 
     @classmethod
-    def on_gate_set(
-        cls, gate_set: LabelledSet, validation: LabelledSet, experts: ExactExperts
-    ) -> "FixedResponses":
+    def on_gate_set(cls, gate_set: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
         """The gate learns from labelled points that the experts never saw."""
         mean, variance = experts.posterior(gate_set.X)
         noise = experts.hyperparameters.noise.mean() if gate_set.noise is None else gate_set.noise

@@ -53,9 +53,7 @@ def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
 def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any]]:
     match experts:
         case SparseExperts():
-            covariance = next(
-                name for name, kind in COVARIANCES.items() if isinstance(experts.covariance, kind)
-            )
+            covariance = next(name for name, kind in COVARIANCES.items() if isinstance(experts.covariance, kind))
             tensors = experts.hyperparameters._asdict() | {"whitened_mean": experts.whitened_mean}
             tensors |= _prefixed("features", _features_tensors(experts.features))
             tensors |= _prefixed("covariance", experts.covariance.parameters)
@@ -64,9 +62,7 @@ def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any
             names = ("inputs", "labels", "bandwidths", "shared", "factor", "weights")
             tensors = experts.hyperparameters._asdict() | {name: getattr(experts, name) for name in names}
             return tensors, {"kind": "exact", "kernel": _name(experts)}
-    raise TypeError(
-        f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones"
-    )
+    raise TypeError(f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones")
 
 
 def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts:

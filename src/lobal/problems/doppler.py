@@ -37,7 +37,7 @@ class Doppler:
     def noise_variance(self, x: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
         """v(x), the variance of a label at x."""
         if self.heteroscedastic:
-            return (3.0 - 4.0 * np.abs(x - 0.5)) ** 2
+            return np.square(3.0 - 4.0 * np.abs(x - 0.5))
         return np.full_like(x, self.noise)
 
     def labels(self, x: Float[ndarray, "*shape"], rng: np.random.Generator) -> Float[ndarray, "*shape"]:
