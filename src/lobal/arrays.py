@@ -36,11 +36,14 @@ def as_column(
     length: int,
     positive: bool = False,
 ) -> Float[np.ndarray, " n"]:
-    """`values` as finite float64 numbers of the given length, checked.
+    """`values` as finite float64 numbers of the given length, checked to be at least zero.
 
     A scalar stands for a constant column. With `positive`, every entry must exceed zero.
     """
-    column = np.asarray(values, dtype=np.float64)
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, got {values!r}") from error
     if column.ndim == 0:
         column = np.full(length, column)
     if column.shape != (length,):

@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         bandwidths: ascending factors sigma_l of the shared bandwidth, one per expert; seven around it by default.
         shared_bandwidth: Sigma_E as a number, one width per column, or a positive definite matrix; by default the
             bandwidth of the best single Gaussian process.
-        anisotropic: give that Gaussian process one bandwidth per column instead of one in standard deviations.
+        anisotropic: give that Gaussian process one bandwidth per column, not one for all in standard deviations.
         kernel: "gaussian", "matern12", "matern32" or "matern52".
         experts: "sparse" or "exact". Exact experts cost O(n^3); their gate learns from leave-one-out responses.
         n_inducing: inducing points of the experts, m_E.
@@ -93,7 +93,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
-        anisotropic: bool = False,
+        anisotropic: bool = True,
         kernel: str = "gaussian",
         experts: Literal["sparse", "exact"] = "sparse",
         n_inducing: int = 512,
@@ -163,7 +163,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         noise_variance: ArrayLike | None = None,
         validation: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> Self:
+    ) -> "MixtureRegressor":
         """Fit the mixture.
 
         Args:
@@ -238,7 +238,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
         inputs = self._inputs(X)
         variance = self.label_scale_**2 * _array(self.mixture_.uncertainty(inputs))
-        return variance + self._noise_at(inputs)
+        return np.asarray(variance + self._noise_at(inputs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -262,7 +262,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> "MixtureRegressor":
         """The model that `save` wrote, on the given device."""
         tensors, fields = load_record(path)
         tensors = {name: tensor.to(resolve_device(device)) for name, tensor in tensors.items()}
@@ -424,7 +424,7 @@ def _choice(option: str, value: str, table: dict[str, Any]) -> Any:  # noqa: ANN
     return table[value]
 
 
-def _array(values: Tensor) -> ndarray[Any, Any]:
+def _array(values: Float[Tensor, "..."]) -> Float[ndarray, "..."]:
     result: ndarray[Any, Any] = values.detach().cpu().numpy()
     return result
 

@@ -106,20 +106,20 @@ class Factor(NamedTuple):
 
 
 def safe_cholesky(K: Float[Tensor, "*batch m m"]) -> Factor:
-    """Cholesky factors of K + jitter * mean(diag K) * I with the least jitter that works, matrix by matrix.
+    """Cholesky factors of K + jitter * diag(K) with the least jitter that works, matrix by matrix.
 
-    The jitter starts at `SMALLEST_JITTER` and grows tenfold where the factorisation fails; growth is logged.
+    The jitter starts at `SMALLEST_JITTER` and grows tenfold where the factorisation fails; growth is logged. It is
+    relative to each diagonal entry, so that one label with huge noise leaves the others as they are.
 
     Raises:
         ValueError: K holds NaN, or is not positive definite even with `LARGEST_JITTER`.
     """
-    diagonal = K.diagonal(dim1=-2, dim2=-1).mean(-1)
+    diagonal = K.diagonal(dim1=-2, dim2=-1)
     if not torch.isfinite(K).all():
         raise ValueError("a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them")
-    jitter = torch.full_like(diagonal, SMALLEST_JITTER)
-    identity = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
+    jitter = torch.full_like(diagonal[..., 0], SMALLEST_JITTER)
     while True:
-        lower, failed = torch.linalg.cholesky_ex(K + (jitter * diagonal)[..., None, None] * identity)
+        lower, failed = torch.linalg.cholesky_ex(K + torch.diag_embed(jitter[..., None] * diagonal))
         if not failed.any():
             break
         jitter = torch.where(failed > 0, 10.0 * jitter, jitter)

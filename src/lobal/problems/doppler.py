@@ -37,12 +37,12 @@ class Doppler:
     def noise_variance(self, x: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
         """v(x), the variance of a label at x."""
         if self.heteroscedastic:
-            return np.square(3.0 - 4.0 * np.abs(x - 0.5))
+            return np.asarray((3.0 - 4.0 * np.abs(x - 0.5)) ** 2)
         return np.full_like(x, self.noise)
 
     def labels(self, x: Float[ndarray, "*shape"], rng: np.random.Generator) -> Float[ndarray, "*shape"]:
         """Noisy labels at x."""
-        return self(x) + np.sqrt(self.noise_variance(x)) * rng.standard_normal(x.shape)
+        return np.asarray(self(x) + np.sqrt(self.noise_variance(x)) * rng.standard_normal(x.shape))
 
 
 def _shape(x: Float[ndarray, "*shape"] | float, epsilon: float) -> Float[ndarray, "*shape"]:

@@ -1,0 +1,1 @@
+"""The paper's experiments, each runnable from the command line."""

@@ -1,0 +1,1 @@
+"""What a fitted model amounts to: errors in numbers, figures to look at."""

@@ -1,0 +1,252 @@
+"""Figures of a fitted model, for one and two input columns.
+
+Every function returns a `matplotlib.figure.Figure` and touches no global state: no pyplot, no display.
+"""
+
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, LogNorm, Normalize, to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+from numpy import ndarray
+
+from lobal.estimator import MixtureRegressor
+from lobal.record import write_atomically
+from lobal.report.profile import Profile, line_grid, plane_grid, profile
+
+Function: TypeAlias = Callable[[Float[ndarray, " n"]], Float[ndarray, " n"]]
+Draw: TypeAlias = Callable[[Axes], None]
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+DATA, TRUTH, PREDICTION, ACCENT = "#56B4E9", "#000000", "#D55E00", "#0072B2"
+BAND = "#F7DFCC"  # the prediction's colour, pale
+LINES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
+LOG_START = 0.001  # share of the inputs left of a logarithmic axis, where a few would take up most of it
+RESOLUTION = 200  # dots per inch
+
+
+def prediction_figure(
+    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], truth: Function | None = None
+) -> Figure:
+    """Data, prediction with a band of two standard deviations of a new label, and the true function if known."""
+    fitted = profile(model, line_grid(X))
+    return _rows_figure(X, [partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth)])
+
+
+def gate_figure(model: MixtureRegressor, X: Float[ndarray, "n 1"]) -> Figure:
+    """Share of every expert in the prediction, one colour per bandwidth."""
+    fitted = profile(model, line_grid(X))
+    return _rows_figure(X, [partial(_draw_gate, fitted=fitted)])
+
+
+def complexity_figure(model: MixtureRegressor, X: Float[ndarray, "n 1"]) -> Figure:
+    """Local bandwidth above; local complexity and superior training density, each integrating to one, below."""
+    fitted = profile(model, line_grid(X))
+    return _rows_figure(
+        X, [partial(_draw_bandwidth, profiles={"LOB": fitted}), partial(_draw_densities, fitted=fitted)]
+    )
+
+
+def overview_figure(
+    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], truth: Function | None = None
+) -> Figure:
+    """Prediction, gate, local bandwidth, and the densities that follow from it, on top of each other."""
+    fitted = profile(model, line_grid(X))
+    rows: list[Draw] = [
+        partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth),
+        partial(_draw_gate, fitted=fitted),
+        partial(_draw_bandwidth, profiles={"LOB": fitted}),
+        partial(_draw_densities, fitted=fitted),
+    ]
+    return _rows_figure(X, rows)
+
+
+def comparison_figure(
+    models: Mapping[str, MixtureRegressor],
+    X: Float[ndarray, "n 1"],
+    y: Float[ndarray, " n"],
+    truth: Function | None = None,
+) -> Figure:
+    """The predictions of several models of the same data, one below the other."""
+    profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
+    rows: list[Draw] = [
+        partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth, name=name) for name, fitted in profiles.items()
+    ]
+    return _rows_figure(X, rows)
+
+
+def bandwidth_figure(
+    models: Mapping[str, MixtureRegressor],
+    X: Float[ndarray, "n 1"],
+    y: Float[ndarray, " n"],
+    truth: Function | None = None,
+) -> Figure:
+    """Data and fit of the first model above, local bandwidths of all below: overfitting shows in both."""
+    profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
+    name, first = next(iter(profiles.items()))
+    return _rows_figure(
+        X,
+        [
+            partial(_draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
+            partial(_draw_bandwidth, profiles=profiles),
+        ],
+    )
+
+
+def map_figure(
+    model: MixtureRegressor, X: Float[ndarray, "n 2"], y: Float[ndarray, " n"], resolution: int = 100
+) -> Figure:
+    """Maps over the box of two-dimensional data: prediction, its spread, expert, bandwidth and the densities."""
+    fitted = profile(model, plane_grid(X, resolution))
+    figure = Figure(figsize=(11.0, 6.4), layout="constrained")
+    panels = figure.subplots(2, 3, sharex=True, sharey=True)
+    _draw_map(panels[0, 0], fitted, fitted.mean, "prediction and data, y", "cividis", _span(fitted.mean, y))
+    panels[0, 0].scatter(*X.T, c=y, s=9.0, cmap="cividis", norm=_span(fitted.mean, y), edgecolors="k", linewidths=0.3)
+    _draw_map(panels[0, 1], fitted, fitted.std, "standard deviation of a new label", "cividis")
+    _draw_experts(panels[0, 2], fitted)
+    _draw_map(panels[1, 0], fitted, fitted.local_bandwidth, "local bandwidth (LOB)", "viridis", LogNorm())
+    _draw_map(panels[1, 1], fitted, fitted.complexity, "local complexity (LFC), a density", "magma", LogNorm())
+    _draw_map(panels[1, 2], fitted, fitted.superior_density, "superior training density", "magma")
+    for axes in panels[1]:
+        axes.set_xlabel("$x_1$")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("$x_2$")
+    return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure whole or not at all, in the format its suffix names; folders are made where they are missing."""
+    target = Path(path)
+    formats = figure.canvas.get_supported_filetypes()
+    suffix = target.suffix.removeprefix(".").lower()
+    if suffix not in formats:
+        raise ValueError(f"a figure's name must end in one of {sorted(formats)}, got {target.name!r}")
+    content = io.BytesIO()
+    figure.savefig(content, format=suffix, dpi=RESOLUTION)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, content.getvalue())
+
+
+def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw]) -> Figure:
+    """A figure with one row per drawing: on natural x and, where all inputs are positive, on logarithmic x too."""
+    scales = ("linear", "log") if X.min() > 0.0 else ("linear",)
+    figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), len(scales), squeeze=False, sharex="col", sharey="row")
+    for draw, line in zip(rows, panels, strict=True):
+        for axes, scale in zip(line, scales, strict=True):
+            axes.set_xscale(scale)
+            draw(axes)
+            axes.spines[["top", "right"]].set_visible(False)
+        for axes in line[1:]:
+            axes.set_ylabel("")
+        # Beside the panels, where it covers nothing.
+        line[-1].legend(
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+            frameon=False,
+            fontsize="small",
+            markerscale=3.0,
+            reverse=True,  # as the areas of the gate are stacked
+        )
+    for axes, scale in zip(panels[-1], scales, strict=True):
+        margin = 0.01 * (X.max() - X.min())
+        lower = np.quantile(X, LOG_START) if scale == "log" else X.min() - margin
+        axes.set_xlim(lower, X.max() + margin)
+        axes.set_xlabel("$x$" if scale == "linear" else "$x$ (logarithmic)")
+    return figure
+
+
+def _draw_prediction(
+    axes: Axes,
+    fitted: Profile,
+    X: Float[ndarray, "n 1"],
+    y: Float[ndarray, " n"],
+    truth: Function | None,
+    name: str = "prediction",
+) -> None:
+    x = fitted.points[:, 0]
+    lower, upper = fitted.mean - 2.0 * fitted.std, fitted.mean + 2.0 * fitted.std
+    axes.plot(X[:, 0], y, ".", color=DATA, markersize=2.5, markeredgewidth=0.0, label=f"data, $n = {len(y)}$")
+    axes.fill_between(x, lower, upper, color=BAND, linewidth=0.0, zorder=0.0, label=r"$\pm 2$ std. dev.")
+    if truth is not None:
+        axes.plot(x, truth(x), color=TRUTH, linewidth=0.8, label="truth")
+    axes.plot(x, fitted.mean, color=PREDICTION, linewidth=1.0, label=name)
+    axes.set_ylabel("$y$")
+
+
+def _draw_gate(axes: Axes, fitted: Profile) -> None:
+    labels = [rf"$\sigma_{{{number}}}$ = {width:.2g}" for number, width in enumerate(fitted.bandwidths, start=1)]
+    colours = _expert_colours(len(labels))
+    axes.stackplot(fitted.points[:, 0], fitted.gate.T, labels=labels, colors=colours, linewidth=0.0)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_ylabel("gate $G(x)$")
+
+
+def _draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
+    for (name, fitted), colour in zip(profiles.items(), LINES, strict=False):
+        axes.plot(fitted.points[:, 0], fitted.local_bandwidth, color=colour, linewidth=1.2, label=name)
+        for width in fitted.bandwidths:
+            axes.axhline(width, color="0.9", linewidth=0.6, zorder=0.0)
+    axes.set_yscale("log")
+    axes.set_ylabel("LOB, units of $x$")
+
+
+def _draw_densities(axes: Axes, fitted: Profile) -> None:
+    x = fitted.points[:, 0]
+    axes.plot(x, fitted.complexity, color=ACCENT, linewidth=1.2, label="LFC (normalised)")
+    axes.plot(x, fitted.superior_density, color=PREDICTION, linewidth=1.2, label="superior training\ndensity")
+    axes.set_yscale("log")
+    axes.set_ylabel("density")
+
+
+def _draw_map(
+    axes: Axes,
+    fitted: Profile,
+    values: Float[ndarray, " n"],
+    title: str,
+    colours: str | Colormap,
+    norm: Normalize | None = None,
+    ticks: Sequence[float] | None = None,
+) -> None:
+    side = round(len(values) ** 0.5)
+    first, second = fitted.points[:side, 0], fitted.points[::side, 1]
+    mesh = axes.pcolormesh(first, second, values.reshape(side, side), cmap=colours, norm=norm, rasterized=True)
+    axes.set_title(title, fontsize="medium")
+    axes.figure.colorbar(mesh, ax=axes, ticks=ticks)
+
+
+def _draw_experts(axes: Axes, fitted: Profile) -> None:
+    """The expert that says most at every point."""
+    number = len(fitted.bandwidths)
+    norm = BoundaryNorm(np.arange(number + 1) - 0.5, number)
+    dominant = fitted.gate.argmax(axis=1).astype(float)
+    _draw_map(
+        axes,
+        fitted,
+        dominant,
+        "dominant expert, its bandwidth",
+        ListedColormap(_expert_colours(number)),
+        norm,
+        range(number),
+    )
+    bar = axes.figure.axes[-1]
+    bar.set_yticks(range(number), [f"{width:.2g}" for width in fitted.bandwidths])
+    bar.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _expert_colours(number: int) -> list[str]:
+    """Viridis in as many steps as there are experts: dark for small bandwidths, bright for large ones."""
+    return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.0, 1.0, number))]
+
+
+def _span(*values: Float[ndarray, "..."]) -> Normalize:
+    return Normalize(min(part.min() for part in values), max(part.max() for part in values))
