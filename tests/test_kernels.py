@@ -210,9 +210,7 @@ def test_the_largest_jitter_is_tried_before_giving_up() -> None:
 
 @every_kernel
 @pytest.mark.parametrize("dimensions", [0, 1, 2])
-def test_squared_features_sum_to_the_nystroem_diagonal(
-    name: str, dimensions: int, generator: torch.Generator
-) -> None:
+def test_squared_features_sum_to_the_nystroem_diagonal(name: str, dimensions: int, generator: torch.Generator) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 9, 2)
     shared = [torch.tensor(0.6, dtype=torch.float64), tensor(0.5, 0.9), covariance(generator, 2)][dimensions]
     Z_scaled, X_scaled = scale_inputs(Z, shared), scale_inputs(X, shared)

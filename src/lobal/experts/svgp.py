@@ -25,6 +25,10 @@ class InducingCovariance(ABC):
     def parameters(self) -> dict[str, Tensor]:
         """The tensors that hold S, by name: what training adapts and saving stores."""
 
+    def snapshot(self) -> "InducingCovariance":
+        """A copy that further training does not touch."""
+        return type(self)(**{name: tensor.detach().clone() for name, tensor in self.parameters.items()})
+
     @abstractmethod
     def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
         """phi^T S phi at every input."""
@@ -71,7 +75,7 @@ class DiagonalCovariance(InducingCovariance):
 @final
 @dataclass(frozen=True)
 class FullCovariance(InducingCovariance):
-    """S = T T^T with T triangular, so that log |S| is read off its diagonal."""
+    """S = T T^T with T upper triangular (what lies below is ignored): log |S| is read off its diagonal."""
 
     root: Float[Tensor, "L m m"]
 
@@ -80,11 +84,11 @@ class FullCovariance(InducingCovariance):
         return {"root": self.root}
 
     def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
-        return (phi @ self.root).square().sum(-1)
+        return (phi @ self.root.triu()).square().sum(-1)
 
     def divergence(self) -> Float[Tensor, " L"]:
         diagonal = self.root.diagonal(dim1=-2, dim2=-1)
-        trace = self.root.square().sum((-2, -1))
+        trace = self.root.triu().square().sum((-2, -1))
         return 0.5 * trace - diagonal.abs().log().sum(-1) - 0.5 * self.root.shape[-1]
 
 

@@ -28,7 +28,7 @@ from lobal.mixture.responses import (
 from lobal.problems.problem import LabelledSet
 
 # The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary.
-GATE_WIDTH = 5.0
+GATE_WIDTH = 3.0
 
 
 @final

@@ -84,7 +84,7 @@ class Responses(ABC):
 
     @abstractmethod
     def experts(self) -> Experts:
-        """The experts in their present state."""
+        """The experts in their present state, which further training does not touch."""
 
     @abstractmethod
     def refit(self, gate: Gate, *, with_validation: bool) -> Experts:
@@ -203,11 +203,12 @@ class SparseResponses(Responses):
         return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
 
     def experts(self) -> SparseExperts:
+        shared = self._shared(slice(None))
         return SparseExperts(
             features=self._features,
-            hyperparameters=self._shared(slice(None)),
-            whitened_mean=self._whitened_mean,
-            covariance=self._covariance,
+            hyperparameters=Hyperparameters(*(tensor.detach().clone() for tensor in shared)),
+            whitened_mean=self._whitened_mean.detach().clone(),
+            covariance=self._covariance.snapshot(),
         )
 
     @torch.no_grad()

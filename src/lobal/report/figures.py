@@ -8,15 +8,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator
 from numpy import ndarray
 
 from lobal.estimator import MixtureRegressor
@@ -30,8 +31,15 @@ Draw: TypeAlias = Callable[[Axes], None]
 DATA, TRUTH, PREDICTION, ACCENT = "#56B4E9", "#000000", "#D55E00", "#0072B2"
 BAND = "#F7DFCC"  # the prediction's colour, pale
 LINES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
-LOG_START = 0.001  # share of the inputs left of a logarithmic axis, where a few would take up most of it
+LOG_START = 0.002  # share of the inputs left of a logarithmic axis, where a few would take up most of it
 RESOLUTION = 200  # dots per inch
+
+
+class Colouring(NamedTuple):
+    """How the values of a map become colours."""
+
+    cmap: str | Colormap
+    norm: Normalize | None = None
 
 
 def prediction_figure(
@@ -109,13 +117,14 @@ def map_figure(
     fitted = profile(model, plane_grid(X, resolution))
     figure = Figure(figsize=(11.0, 6.4), layout="constrained")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
-    _draw_map(panels[0, 0], fitted, fitted.mean, "prediction and data, y", "cividis", _span(fitted.mean, y))
-    panels[0, 0].scatter(*X.T, c=y, s=9.0, cmap="cividis", norm=_span(fitted.mean, y), edgecolors="k", linewidths=0.3)
-    _draw_map(panels[0, 1], fitted, fitted.std, "standard deviation of a new label", "cividis")
+    labels = Colouring("cividis", _span(fitted.mean, y))
+    _draw_map(panels[0, 0], fitted, fitted.mean, "prediction and data, $y$", labels)
+    panels[0, 0].scatter(*X.T, c=y, s=6.0, cmap=labels.cmap, norm=labels.norm, edgecolors="k", linewidths=0.2)
+    _draw_map(panels[0, 1], fitted, fitted.std, "standard deviation of a new label", Colouring("cividis", LogNorm()))
     _draw_experts(panels[0, 2], fitted)
-    _draw_map(panels[1, 0], fitted, fitted.local_bandwidth, "local bandwidth (LOB)", "viridis", LogNorm())
-    _draw_map(panels[1, 1], fitted, fitted.complexity, "local complexity (LFC), a density", "magma", LogNorm())
-    _draw_map(panels[1, 2], fitted, fitted.superior_density, "superior training density", "magma")
+    _draw_map(panels[1, 0], fitted, fitted.local_bandwidth, "local bandwidth (LOB)", Colouring("viridis", LogNorm()))
+    _draw_map(panels[1, 1], fitted, fitted.complexity, "local complexity (LFC)", Colouring("magma", LogNorm()))
+    _draw_map(panels[1, 2], fitted, fitted.superior_density, "superior training density", Colouring("magma"))
     for axes in panels[1]:
         axes.set_xlabel("$x_1$")
     for axes in panels[:, 0]:
@@ -208,39 +217,28 @@ def _draw_densities(axes: Axes, fitted: Profile) -> None:
     axes.set_ylabel("density")
 
 
-def _draw_map(
-    axes: Axes,
-    fitted: Profile,
-    values: Float[ndarray, " n"],
-    title: str,
-    colours: str | Colormap,
-    norm: Normalize | None = None,
-    ticks: Sequence[float] | None = None,
-) -> None:
+def _draw_map(axes: Axes, fitted: Profile, values: Float[ndarray, " n"], title: str, colours: Colouring) -> Colorbar:
     side = round(len(values) ** 0.5)
     first, second = fitted.points[:side, 0], fitted.points[::side, 1]
-    mesh = axes.pcolormesh(first, second, values.reshape(side, side), cmap=colours, norm=norm, rasterized=True)
+    mesh = axes.pcolormesh(
+        first, second, values.reshape(side, side), cmap=colours.cmap, norm=colours.norm, rasterized=True
+    )
     axes.set_title(title, fontsize="medium")
-    axes.figure.colorbar(mesh, ax=axes, ticks=ticks)
+    if not isinstance(colours.norm, LogNorm):
+        return axes.figure.colorbar(mesh, ax=axes)
+    bar = axes.figure.colorbar(mesh, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.2g")
+    bar.minorticks_off()
+    return bar
 
 
 def _draw_experts(axes: Axes, fitted: Profile) -> None:
     """The expert that says most at every point."""
     number = len(fitted.bandwidths)
-    norm = BoundaryNorm(np.arange(number + 1) - 0.5, number)
+    colours = Colouring(ListedColormap(_expert_colours(number)), BoundaryNorm(np.arange(number + 1) - 0.5, number))
     dominant = fitted.gate.argmax(axis=1).astype(float)
-    _draw_map(
-        axes,
-        fitted,
-        dominant,
-        "dominant expert, its bandwidth",
-        ListedColormap(_expert_colours(number)),
-        norm,
-        range(number),
-    )
-    bar = axes.figure.axes[-1]
-    bar.set_yticks(range(number), [f"{width:.2g}" for width in fitted.bandwidths])
-    bar.yaxis.set_minor_formatter(NullFormatter())
+    bar = _draw_map(axes, fitted, dominant, "dominant expert, its bandwidth", colours)
+    bar.set_ticks(range(number), labels=[f"{width:.2g}" for width in fitted.bandwidths])
+    bar.minorticks_off()
 
 
 def _expert_colours(number: int) -> list[str]:

@@ -1,0 +1,64 @@
+import math
+
+import pytest
+import torch
+
+from lobal.kernels import gaussian, gram_matrices, squared_distances
+from lobal.mixture.global_expert import SMALLEST_NOISE, fit_global_expert
+from lobal.problems.problem import LabelledSet
+
+
+def gp_draw(n: int, bandwidth: float, noise: float, *, d: int = 1, seed: int = 0) -> LabelledSet:
+    """Labels drawn from a Gaussian process in the first column; other columns do not matter."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(n, d, dtype=torch.float64, generator=generator)
+    K = gram_matrices(squared_distances(X[:, :1], X[:, :1]), torch.tensor([bandwidth]).double(), gaussian)[0]
+    root = torch.linalg.cholesky(K + 1e-8 * torch.eye(n))
+    f = 3.0 + 2.0 * root @ torch.randn(n, dtype=torch.float64, generator=generator)
+    y = f + math.sqrt(noise) * torch.randn(n, dtype=torch.float64, generator=generator)
+    return LabelledSet(X=X, y=y, weight=torch.ones(n).double())
+
+
+def fit(points: LabelledSet, *, anisotropic: bool = False):  # noqa: ANN201 - as imported
+    unit = points.X.std(0)
+    return fit_global_expert(
+        points, unit=unit, kernel=gaussian, anisotropic=anisotropic, generator=torch.Generator().manual_seed(0)
+    )
+
+
+def test_the_hyperparameters_of_a_gaussian_process_are_recovered() -> None:
+    expert = fit(gp_draw(300, bandwidth=0.05, noise=0.1))
+    assert expert.bandwidth.item() == pytest.approx(0.05, rel=0.2)
+    assert expert.hyperparameters.noise.item() == pytest.approx(0.1, rel=0.3)
+    assert 1.5 < expert.hyperparameters.scale.item() < 10.0
+
+
+def test_anisotropic_bandwidths_find_the_column_that_matters() -> None:
+    bandwidth = fit(gp_draw(200, bandwidth=0.2, noise=0.05, d=3), anisotropic=True).bandwidth
+    assert bandwidth[1:].min() > 5 * bandwidth[0]
+
+
+def test_isotropic_bandwidths_are_proportional_to_the_columns_widths() -> None:
+    points = gp_draw(100, bandwidth=0.2, noise=0.05, d=2)
+    stretched = LabelledSet(X=points.X * torch.tensor([1.0, 100.0]), y=points.y, weight=points.weight)
+    bandwidth = fit(stretched).bandwidth
+    assert torch.allclose(bandwidth / bandwidth[0], stretched.X.std(0) / stretched.X.std(0)[0])
+
+
+def test_known_noise_stays_as_it_is() -> None:
+    points = gp_draw(80, bandwidth=0.1, noise=0.1)
+    noise = torch.linspace(0.05, 0.15, 80).double()
+    expert = fit(LabelledSet(X=points.X, y=points.y, weight=points.weight, noise=noise))
+    assert torch.equal(expert.hyperparameters.noise, noise)
+
+
+def test_noise_free_labels_get_the_smallest_noise_allowed() -> None:
+    x = torch.linspace(0, 1, 60).double()
+    expert = fit(LabelledSet(X=x[:, None], y=torch.sin(3 * x), weight=torch.ones(60).double()))
+    assert expert.hyperparameters.noise.item() < 100 * SMALLEST_NOISE
+
+
+def test_constant_labels_do_not_break_the_fit() -> None:
+    x = torch.linspace(0, 1, 30).double()
+    expert = fit(LabelledSet(X=x[:, None], y=torch.full((30,), 2.5).double(), weight=torch.ones(30).double()))
+    assert expert.hyperparameters.mean.item() == pytest.approx(2.5, abs=1e-6)
