@@ -77,7 +77,7 @@ def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
 
 def test_zero_is_at_least_zero_but_not_positive() -> None:
     assert as_column(0.0, name="noise", length=2).tolist() == [0.0, 0.0]
-    with pytest.raises(ValueError, match="above zero, got 0.0 at row 0"):
+    with pytest.raises(ValueError, match=r"above zero, got 0\.0 at row 0"):
         as_column(0.0, name="noise", length=2, positive=True)
 
 

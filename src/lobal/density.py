@@ -51,7 +51,8 @@ class KernelDensity:
         log_kernels = self._log_kernels(self.centres).fill_diagonal_(-math.inf)
         # A point without neighbours would decide everything; the smallest number keeps its say finite.
         floor = math.log(torch.finfo(log_kernels.dtype).tiny)
-        return log_kernels.logsumexp(-1).clamp_min(floor).mean().item()
+        others = max(len(self.centres) - 1, 1)
+        return log_kernels.logsumexp(-1).clamp_min(floor).mean().item() - math.log(others)
 
     def _log_kernels(self, X: Inputs) -> Float[Tensor, "n k"]:
         squared = squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))

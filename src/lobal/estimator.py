@@ -178,6 +178,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
         )
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        labels = np.asarray(labels, dtype=np.float64)
         self._measure(inputs, labels, generator)
         noise = self.noise if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, sample_weight, noise)
@@ -299,12 +300,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.label_mean_ = float(y.mean())
         self.label_scale_ = spread if spread > 1e-12 * np.abs(y).max() else 1.0
         inputs = self._tensor(X)
-        self.intrinsic_dimension_ = float(
+        self.intrinsic_dimension_ = (
             intrinsic_dimension(inputs, generator=generator)
             if self.intrinsic_dimension is None
-            else self.intrinsic_dimension
+            else _positive("intrinsic_dimension", self.intrinsic_dimension)
         )
         if not math.isinf(self.smoothness):
+            _positive("smoothness", self.smoothness)
             self.density_ = KernelDensity.fit(inputs, generator=generator)
 
     def _labelled(
@@ -356,29 +358,40 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _settings(self, n: int) -> MixtureSettings:
         """The options in the mixture's own terms: objects for names, labels in units of their spread."""
-        optional = {"shared": self.shared_bandwidth, "gate_bandwidth": self.gate_bandwidth}
-        widths = {name: None if value is None else self._tensor(value) for name, value in optional.items()}
         bandwidths = default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
         return MixtureSettings(
-            bandwidths=self._tensor(bandwidths),
+            bandwidths=self._tensor(_ascending(bandwidths)),
+            shared=self._width("shared_bandwidth", self.shared_bandwidth),
+            gate_bandwidth=self._width("gate_bandwidth", self.gate_bandwidth),
             anisotropic=self.anisotropic,
-            scale=None if self.scale is None else self.scale / self.label_scale_**2,
+            scale=None if self.scale is None else _positive("scale", self.scale) / self.label_scale_**2,
             kernel=kernel_named(self.kernel),
             dense=_choice("experts", self.experts, {"sparse": False, "exact": True}),
             n_inducing=self.n_inducing,
             n_gate_inducing=self.n_gate_inducing,
-            gate_scale=self.gate_scale,
+            gate_scale=_positive("gate_scale", self.gate_scale),
             covariance=_choice("covariance", self.covariance, COVARIANCES),
             refit=self.refit,
             exchange=self.exchange,
             training=self._training_settings(n),
-            **widths,
         )
+
+    def _width(self, name: str, width: ArrayLike | None) -> Float[Tensor, "..."] | None:
+        """A bandwidth matrix as given: a number, one width per column, or a positive definite matrix."""
+        if width is None:
+            return None
+        values, d = np.asarray(width, dtype=np.float64), self.n_features_in_
+        if values.shape not in [(), (d,), (d, d)]:
+            raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
+        smallest = np.linalg.eigvalsh(values).min() if values.ndim == 2 else values.min()
+        if not (np.isfinite(values).all() and smallest > 0):
+            raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
+        return self._tensor(values)
 
     def _training_settings(self, n: int) -> AdamSettings:
         return AdamSettings(
             kappa=self.sparsity,
-            penalty=default_penalty(n) if self.penalty is None else self.penalty,
+            penalty=default_penalty(n, self.objective) if self.penalty is None else self.penalty,
             batch_size=min(512, max(16, n // 4)) if self.batch_size is None else self.batch_size,
             learning_rate=self.learning_rate,
             hyperparameter_rate=self.hyperparameter_rate,
@@ -399,12 +412,25 @@ def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
     return np.exp2(np.arange(-3, 4) / dimension)
 
 
-def default_penalty(n: int) -> float:
-    """theta = 0.5 at 512 labels, falling as n^-1/2.
+def default_penalty(n: int, objective: str) -> float:
+    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 512, then as n^-1/2.
 
     A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
     """
-    return 0.5 * min(1.0, math.sqrt(512 / n))
+    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(512 / n))
+
+
+def _ascending(bandwidths: ArrayLike) -> Float[ndarray, " L"]:
+    values = np.asarray(bandwidths, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (values > 0).all() or not (np.diff(values) > 0).all():
+        raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
+    return values
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
 
 
 def _known_noise(noise: ArrayLike | NoiseFunction, X: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:

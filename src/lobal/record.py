@@ -2,7 +2,7 @@
 
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,10 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         fields = json.loads(header["__metadata__"]["lobal"])
         tensors = load(content)
+        written_by_newer = fields["format"] > FORMAT_VERSION
     except Exception as error:
         raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved: {error}") from error
-    if fields["format"] > FORMAT_VERSION:
+    if written_by_newer:
         raise ValueError(
             f"{os.fspath(path)!r} has format {fields['format']}, this lobal reads up to {FORMAT_VERSION}; "
             "install a newer lobal"
@@ -44,13 +45,14 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that readers see either as it was or complete, whatever happens in between."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # Opened like any other file: the tempfile module's are readable by their owner only, and would stay so.
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        beside.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise

@@ -28,7 +28,7 @@ from lobal.kernels import SMALLEST_JITTER
 from tests.experts.setting import CLOSE, Setting
 
 COVARIANCES: dict[str, Callable[[torch.Generator], InducingCovariance]] = {
-    "zero": lambda generator: ZeroCovariance(),
+    "zero": lambda _: ZeroCovariance(),
     "diagonal": lambda generator: DiagonalCovariance(-normal(generator, 3, 9).square()),
     "full": lambda generator: FullCovariance(0.2 * normal(generator, 3, 9, 9).triu() + 0.5 * torch.eye(9)),
 }

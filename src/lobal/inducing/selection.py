@@ -25,5 +25,7 @@ def inducing_points(
     if len(distinct) <= m:
         return distinct
     if X.shape[1] == 1:
-        return quantile_points(X, m, weight=weight)
+        # A value that fills much of the sample is several of its quantiles.
+        quantiles: Tensor = torch.unique(quantile_points(X, m, weight=weight), dim=0)
+        return quantiles
     return kmeans_points(X, m, generator=generator, weight=weight)

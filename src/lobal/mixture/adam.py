@@ -178,8 +178,8 @@ class Trainer:
             objective = self._epoch()
             self._lower_kappa(number)
             error = self.validation_error()
-            # States seen before kappa has reached its terminal value are another model's.
-            if self._kappa == self._terminal_kappa and self._schedule.improved(error):
+            # Errors seen before kappa has reached its terminal value are another model's and not compared.
+            if self._kappa > self._terminal_kappa or self._schedule.improved(error):
                 self._best = self._state()
             if progress is not None:
                 progress(Epoch(number, self._kappa, self._schedule.rate, objective, error))

@@ -46,7 +46,8 @@ def fit_global_expert(
     """
     rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(points.y.device)
     subset = points[rows]
-    spread = subset.y.var().clamp_min(torch.finfo(subset.y.dtype).tiny)
+    spread = subset.y.var()
+    spread = torch.where(spread > 0, spread, torch.ones_like(spread))
     start = _best_start(subset, unit, kernel, spread)
     if anisotropic:
         start = np.concatenate([start[:3], np.repeat(start[3], len(unit))])

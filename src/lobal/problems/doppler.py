@@ -22,7 +22,7 @@ class Doppler:
     norm: float = 7.0
     noise: float = 1.0
     heteroscedastic: bool = False
-    amplitude: float = field(init=False)  # C
+    amplitude: float = field(init=False, repr=False)  # C
 
     def __post_init__(self) -> None:
         if not (self.epsilon > 0 and self.norm > 0 and self.noise >= 0):
@@ -32,7 +32,7 @@ class Doppler:
 
     def __call__(self, x: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
         """The function without noise."""
-        return self.amplitude * _shape(x, self.epsilon)
+        return np.asarray(self.amplitude * _shape(x, self.epsilon))
 
     def noise_variance(self, x: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
         """v(x), the variance of a label at x."""
@@ -47,4 +47,4 @@ class Doppler:
 
 def _shape(x: Float[ndarray, "*shape"] | float, epsilon: float) -> Float[ndarray, "*shape"]:
     envelope = np.sqrt(np.asarray(x) * (1.0 - np.asarray(x)))
-    return envelope * np.sin(2.0 * np.pi * (1.0 + epsilon) / (np.asarray(x) + epsilon))
+    return np.asarray(envelope * np.sin(2.0 * np.pi * (1.0 + epsilon) / (np.asarray(x) + epsilon)))

@@ -1,0 +1,143 @@
+from typing import Any
+
+import pytest
+import torch
+
+from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.svgp import FullCovariance, SparseExperts, ZeroCovariance
+from lobal.kernels import gaussian, kernel_named
+from lobal.mixture.adam import AdamSettings, squared_error
+from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, column_widths, fit_mixture
+from lobal.mixture.responses import diagonal_covariance, full_covariance, zero_covariance
+from lobal.problems.problem import LabelledSet
+
+QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
+BANDWIDTHS = torch.tensor([0.3, 1.0, 3.0]).double()
+
+
+def sample(n: int, seed: int, *, noise: float | None = None, d: int = 1) -> LabelledSet:
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(n, d, dtype=torch.float64, generator=generator)
+    y = torch.sin(9 * X[:, 0]) + 0.1 * torch.randn(n, dtype=torch.float64, generator=generator)
+    variances = None if noise is None else torch.full((n,), noise).double()
+    return LabelledSet(X=X, y=y, weight=torch.ones(n).double(), noise=variances)
+
+
+def data(**changes: Any) -> TrainingData:
+    return TrainingData(**{"points": sample(80, 1), "validation": sample(30, 2), **changes})
+
+
+def fit(labelled: TrainingData, **changes: Any) -> FittedMixture:
+    settings = MixtureSettings(**{"bandwidths": BANDWIDTHS, "n_inducing": 30, "training": QUICK, **changes})
+    return fit_mixture(labelled, settings, torch.Generator().manual_seed(0))
+
+
+def error(fitted: FittedMixture) -> float:
+    grid = torch.linspace(0.02, 0.98, 200, dtype=torch.float64)
+    X = grid[:, None].expand(-1, fitted.mixture.gate.features.points.shape[1])
+    return (fitted.mixture.predict(X).mean - torch.sin(9 * grid)).square().mean().sqrt().item()
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern12", "matern32", "matern52"])
+def test_every_kernel_fits(kernel: str) -> None:
+    assert error(fit(data(), kernel=kernel_named(kernel))) < 0.1
+
+
+@pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance, full_covariance])
+@pytest.mark.parametrize("refit", [False, True])
+def test_every_inducing_covariance_fits(covariance: Any, refit: bool) -> None:
+    assert error(fit(data(), covariance=covariance, refit=refit)) < 0.1
+
+
+def test_refitted_experts_carry_their_posterior_covariance() -> None:
+    refitted, trained = (fit(data(), refit=flag).mixture.experts for flag in (True, False))
+    assert isinstance(refitted, SparseExperts)
+    assert isinstance(trained, SparseExperts)
+    assert isinstance(refitted.covariance, FullCovariance)
+    assert isinstance(trained.covariance, ZeroCovariance)
+
+
+def test_one_dense_expert_is_a_gaussian_process() -> None:
+    training = data(keep_validation=True)
+    fitted = fit(training, bandwidths=torch.ones(1).double(), dense=True)
+    gp = exact_experts(
+        training.points.X,
+        training.points.y,
+        fitted.hyperparameters,
+        bandwidths=torch.ones(1).double(),
+        shared=fitted.mixture.shared,
+        kernel=gaussian,
+    )
+    X = torch.rand(10, 1).double()
+    assert torch.allclose(fitted.mixture.predict(X).mean, gp.posterior(X).mean[0])
+    assert torch.allclose(fitted.mixture.predict(X).variance, gp.posterior(X).variance[0])
+
+
+def test_dense_experts_learn_their_gate_from_leave_one_out_responses() -> None:
+    fitted = fit(data(), dense=True)
+    assert isinstance(fitted.mixture.experts, ExactExperts)
+    assert error(fitted) < 0.1
+
+
+def test_dense_experts_learn_their_gate_from_a_set_of_its_own() -> None:
+    assert error(fit(data(gate_set=sample(40, 5)), dense=True)) < 0.1
+
+
+def test_sparse_experts_take_a_gate_set_as_more_data() -> None:
+    assert error(fit(data(gate_set=sample(40, 5)))) < 0.1
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_sparse_experts_are_exchanged_for_exact_ones_on_all_labels(keep: bool) -> None:
+    fitted = fit(data(keep_validation=keep), exchange=True)
+    assert isinstance(fitted.mixture.experts, ExactExperts)
+    assert len(fitted.mixture.experts.labels) == (80 if keep else 110)
+    assert error(fitted) < 0.1
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_known_noise_is_kept(dense: bool) -> None:
+    training = data(points=sample(80, 1, noise=0.01), validation=sample(30, 2, noise=0.01))
+    fitted = fit(training, dense=dense)
+    assert torch.allclose(fitted.hyperparameters.noise, torch.tensor(0.01).double())
+    assert error(fitted) < 0.1
+
+
+def test_the_squared_error_objective_fits() -> None:
+    training = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1, objective=squared_error)
+    assert error(fit(data(), training=training)) < 0.1
+
+
+@pytest.mark.parametrize("form", ["number", "diagonal", "matrix"])
+def test_a_given_bandwidth_may_be_a_number_a_diagonal_or_a_matrix(form: str) -> None:
+    forms = {
+        "number": torch.tensor(0.2),
+        "diagonal": torch.tensor([0.2, 5.0]),
+        "matrix": torch.diag(torch.tensor([0.2, 5.0])),
+    }
+    shared = forms[form].double()
+    training = data(points=sample(120, 1, d=2), validation=sample(40, 2, d=2))
+    fitted = fit(training, shared=shared, gate_bandwidth=2 * shared, n_inducing=60)
+    assert torch.equal(fitted.mixture.shared, shared)
+    assert error(fitted) < 0.3
+
+
+def test_diagonal_and_matrix_bandwidths_are_the_same_model() -> None:
+    training = data(points=sample(60, 1, d=2), validation=sample(20, 2, d=2))
+    widths = torch.tensor([0.2, 3.0]).double()
+    predictions = [
+        fit(training, shared=shared, gate_bandwidth=shared, n_inducing=100).mixture.predict(training.validation.X).mean
+        for shared in (widths, widths.diag())
+    ]
+    assert torch.allclose(*predictions, atol=1e-6)
+
+
+def test_a_given_scale_is_where_training_starts() -> None:
+    frozen = AdamSettings(batch_size=32, max_epochs=3, hyperparameter_rate=0.0)
+    assert fit(data(), scale=20.0, training=frozen).hyperparameters.scale.item() == pytest.approx(20.0)
+
+
+def test_constant_columns_have_width_one() -> None:
+    X = torch.stack([torch.linspace(0, 1, 5), torch.full((5,), 1e6)], dim=1).double()
+    assert column_widths(X)[1] == 1.0
+    assert column_widths(X)[0] == X[:, 0].std()

@@ -1,0 +1,46 @@
+from typing import Any
+
+import pytest
+import torch
+
+from lobal.experts.expert import Experts, Posterior
+from lobal.mixture.model import Mixture
+from lobal.mixture.responses import diagonal_covariance
+from lobal.mixture.storage import mixture_from, mixture_tensors
+from tests.mixture.test_fit import data, fit
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "refitted": {},
+    "trained": {"refit": False},
+    "diagonal": {"refit": False, "covariance": diagonal_covariance},
+    "dense": {"dense": True},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_mixture_survives_being_taken_apart(variant: str) -> None:
+    mixture = fit(data(), **VARIANTS[variant]).mixture
+    back = mixture_from(*mixture_tensors(mixture))
+    X = torch.rand(20, 1).double()
+    for before, after in zip(mixture.predict(X), back.predict(X), strict=True):
+        assert torch.allclose(before, after, rtol=1e-9)
+    assert torch.equal(mixture.gate(X), back.gate(X))
+    assert back.gate.kappa == mixture.gate.kappa
+
+
+def test_the_tensors_share_no_memory_with_the_model() -> None:
+    mixture = fit(data()).mixture
+    tensors, _ = mixture_tensors(mixture)
+    assert tensors["bandwidths"].data_ptr() != mixture.bandwidths.data_ptr()
+
+
+def test_foreign_experts_are_refused_by_name() -> None:
+    class Foreign(Experts):
+        def posterior(self, X: torch.Tensor) -> Posterior:
+            raise NotImplementedError
+
+    mixture = fit(data()).mixture
+    with pytest.raises(TypeError, match="Foreign cannot be saved"):
+        mixture_tensors(
+            Mixture(experts=Foreign(), gate=mixture.gate, bandwidths=mixture.bandwidths, shared=mixture.shared)
+        )
