@@ -11,11 +11,14 @@ _SPEC = importlib.util.find_spec("lobal")
 _ROOMS = [room.name for room in pkgutil.iter_modules(_SPEC.submodule_search_locations if _SPEC else None)]
 jaxtyping.install_import_hook([f"lobal.{room}" for room in _ROOMS if room != "estimator"], "beartype.beartype")
 
-import numpy as np  # noqa: E402 - the hook comes first
+import hypothesis  # noqa: E402 - the hook comes first
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("lobal", deadline=None)  # no test asserts a wall time
+hypothesis.settings.load_profile("lobal")
 
 
 @pytest.fixture

@@ -327,7 +327,7 @@ def test_a_missing_gpu_is_named() -> None:
 
 def test_weights_must_leave_ten_points() -> None:
     X, y = wave(40)
-    with pytest.raises(ValueError, match="at least 10 points .* got 1"):
+    with pytest.raises(ValueError, match=r"at least 10 points .* got 1"):
         quick().fit(X, y, sample_weight=np.eye(40)[0])
 
 

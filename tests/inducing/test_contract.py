@@ -59,9 +59,9 @@ def test_points_lie_in_the_box_of_the_data(select: Select, d: int) -> None:
 @pytest.mark.parametrize("select", [kmeans_points, inducing_points])
 def test_points_lie_in_the_convex_hull_of_the_data(select: Select) -> None:
     angle = 6.28 * sample(100, 1)[:, 0]
-    triangle = torch.stack([angle.cos(), angle.sin()], dim=1)[:50]
-    points = select(triangle, 20, generator=seeded())
-    assert (Delaunay(triangle.numpy()).find_simplex(points.numpy(), tol=1e-9) >= 0).all()
+    circle = torch.stack([angle.cos(), angle.sin()], dim=1)[:50]
+    points = select(circle, 20, generator=seeded())
+    assert (Delaunay(circle.numpy()).find_simplex(points.numpy(), tol=1e-9) >= 0).all()
 
 
 @every_selector
@@ -93,7 +93,7 @@ def test_constant_weights_do_not_change_the_points(select: Select, d: int) -> No
 
 @every_selector
 def test_points_follow_the_weights(select: Select, d: int) -> None:
-    """Nine tenths of the mass on one half of the box draw more than two thirds of the points there."""
+    """Nine tenths of the mass on one half of the box draw more than three fifths of the points there."""
     X = sample(600, d)
     weight = torch.where(X[:, 0] < 0.5, 9.0, 1.0).double()
     heavy, even = (select(X, 40, generator=seeded(), weight=w)[:, 0] < 0.5 for w in (weight, None))

@@ -1,3 +1,4 @@
+import itertools
 import math
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_kappa_falls_from_all_experts_to_its_terminal_value() -> None:
     kappas = [epoch.kappa for epoch in epochs]
     assert kappas[0] == 3
     assert kappas[-1] == 1
-    assert all(later - earlier in (0, -1) for earlier, later in zip(kappas, kappas[1:], strict=False))
+    assert all(later - earlier in (0, -1) for earlier, later in itertools.pairwise(kappas))
 
 
 def test_a_terminal_kappa_above_the_number_of_experts_means_all() -> None:

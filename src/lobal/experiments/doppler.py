@@ -1,0 +1,299 @@
+"""The Doppler experiment of Sec. 5.1 under random test sampling, with the comparisons of its appendix.
+
+python -m lobal.experiments.doppler --n 2048
+python -m lobal.experiments.doppler statistics --sizes 1024,2048,4096 --seeds 10 --jobs 2 --output FILE.json
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, final
+
+import numpy as np
+import typer
+from jaxtyping import Float
+from numpy import ndarray
+from rich.console import Console
+from rich.table import Table
+
+from lobal.estimator import MixtureRegressor
+from lobal.experiments.repetitions import Repetitions, Result
+from lobal.problems.doppler import Doppler
+from lobal.record import write_atomically
+from lobal.report import figures
+from lobal.report.metrics import maximum_absolute_error, root_mean_squared_error
+
+DOPPLER = Doppler()
+N_VALIDATION = 1024  # labels beside the training set that steer it
+N_TEST = 10_000  # midpoints of equal cells, where the noise-free function is compared
+SMALLEST_N = 10  # the estimator's
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DopplerSettings:
+    """The paper's options of the mixture for this experiment, Sec. 5.1, by the estimator's names."""
+
+    bandwidths: tuple[float, ...] = tuple(10.0 ** ((j - 10) / 3) for j in range(1, 8))  # sigma_j
+    shared_bandwidth: float = 1.0  # Sigma_E
+    scale: float = 20.0  # lambda_E
+    gate_bandwidth: float = 0.05  # sigma_G
+    gate_scale: float = 10.0  # lambda_G
+    n_inducing: int = 1024  # m_E under random test sampling
+    n_gate_inducing: int = 128  # m_G
+    sparsity: int = 2  # kappa
+    penalty: float = 0.5  # theta_sigma
+    batch_size: int = 512  # B
+    learning_rate: float = 0.01  # eta_0
+    hyperparameter_rate: float = 0.2  # eta_H
+    gate_rate: float = 1.0  # eta_G
+    gate_noise: float = 0.1  # s_0
+    intrinsic_dimension: float = 1.0  # delta = d
+
+
+PAPER = DopplerSettings()
+
+
+class Sample(NamedTuple):
+    """Inputs and their noisy labels."""
+
+    X: Float[ndarray, "n 1"]
+    y: Float[ndarray, " n"]
+
+
+class Errors(NamedTuple):
+    """Root mean squared and maximum absolute error."""
+
+    rmse: float
+    max_error: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DopplerResult:
+    """Errors against the noise-free function, of the mixture and, on request, of the best single Gaussian process."""
+
+    n: int
+    seed: int
+    rmse: float
+    max_error: float
+    seconds: float  # to fit
+    epochs: int
+    noise: float  # learned variance of the labels; the truth is 1
+    single_scale_rmse: float | None = None
+    single_scale_max_error: float | None = None
+    single_scale_seconds: float | None = None
+
+
+class DopplerFit(NamedTuple):
+    """The data, the models fitted to them, and what came out."""
+
+    sample: Sample
+    mixture: MixtureRegressor
+    single_scale: MixtureRegressor | None
+    result: DopplerResult
+
+
+def doppler_data(n: int, seed: int, *, stream: int = 0) -> Sample:
+    """n uniform inputs with labels; larger n continues the same sequence, another stream is independent of it."""
+    inputs, noise = (np.random.default_rng(child) for child in np.random.SeedSequence([seed, stream]).spawn(2))
+    x = inputs.uniform(size=n)
+    return Sample(x[:, None], DOPPLER.labels(x, noise))
+
+
+def paper_model(seed: int, **changes: Any) -> MixtureRegressor:  # noqa: ANN401 - any option of the estimator
+    """The unfitted mixture with the paper's options, less the changes."""
+    return MixtureRegressor(**{**asdict(PAPER), "random_state": seed, **changes})
+
+
+def single_scale_model(sample: Sample, validation: Sample, seed: int) -> MixtureRegressor:
+    """The fitted mixture of one exact expert: a single Gaussian process with the bandwidth that validates best.
+
+    The estimator takes bandwidth, noise and regularisation from the marginal likelihood of at most 1000 labels. More
+    of them bear a smaller bandwidth, so it shrinks from there by steps of sqrt(2) while the validation error falls.
+    """
+    best, best_error, factor = None, np.inf, 1.0
+    while True:
+        # One expert leaves its gate nothing to learn.
+        model = MixtureRegressor(bandwidths=[factor], experts="exact", max_epochs=1, random_state=seed)
+        model.fit(*sample, validation=validation)
+        error = root_mean_squared_error(model.predict(validation.X), validation.y)
+        if best is not None and error >= best_error:
+            return best
+        best, best_error, factor = model, error, factor / np.sqrt(2.0)
+
+
+def fit(n: int, seed: int, *, single_scale: bool = True, **changes: Any) -> DopplerFit:  # noqa: ANN401 - as above
+    """Both models fitted to n labels and compared with the truth; the changes are to the mixture's options."""
+    sample, validation = doppler_data(n, seed), doppler_data(N_VALIDATION, seed, stream=1)
+    start = time.perf_counter()
+    mixture = paper_model(seed, **changes).fit(*sample, validation=validation)
+    seconds = time.perf_counter() - start
+    result = DopplerResult(
+        n=n,
+        seed=seed,
+        seconds=seconds,
+        epochs=len(mixture.history_),
+        noise=mixture.noise_,
+        **errors_on_grid(mixture)._asdict(),
+    )
+    if not single_scale:
+        return DopplerFit(sample, mixture, None, result)
+    start = time.perf_counter()
+    single = single_scale_model(sample, validation, seed)
+    seconds = time.perf_counter() - start
+    errors = errors_on_grid(single)
+    result = replace(
+        result,
+        single_scale_rmse=errors.rmse,
+        single_scale_max_error=errors.max_error,
+        single_scale_seconds=seconds,
+    )
+    return DopplerFit(sample, mixture, single, result)
+
+
+def run(n: int, seed: int, *, single_scale: bool = True, **changes: Any) -> DopplerResult:  # noqa: ANN401 - as above
+    """What `fit` measures."""
+    return fit(n, seed, single_scale=single_scale, **changes).result
+
+
+def errors_on_grid(model: MixtureRegressor) -> Errors:
+    """Errors against the noise-free function at (i + 1/2) / 10000."""
+    x = (np.arange(N_TEST) + 0.5) / N_TEST
+    prediction, truth = model.predict(x[:, None]), DOPPLER(x)
+    return Errors(root_mean_squared_error(prediction, truth), maximum_absolute_error(prediction, truth))
+
+
+def statistics(
+    sizes: Sequence[int],
+    seeds: int,
+    output: Path,
+    *,
+    jobs: int = 1,
+    single_scale: bool = True,
+    notify: Callable[[Result], None] | None = None,
+    **changes: Any,  # noqa: ANN401 - as above
+) -> dict[str, Any]:
+    """The record of all sizes with seeds 0, 1, ..., kept in the JSON file `output`, which a second call resumes."""
+    options = "".join(f" --{name} {value}" for name, value in changes.items())
+    repetitions = Repetitions(
+        experiment="Doppler function, random test sampling",
+        command=f"python -m lobal.experiments.doppler statistics --sizes {','.join(map(str, sizes))} --seeds {seeds}"
+        f" --{'' if single_scale else 'no-'}single-scale{options}",
+        settings={
+            "mixture": asdict(PAPER) | changes,
+            "n_validation": N_VALIDATION,
+            "n_test": N_TEST,
+            "single_scale": single_scale,
+        },
+        run=partial(_plain_run, single_scale=single_scale, **changes),
+    )
+    return repetitions.complete([*product(sizes, range(seeds))], output, jobs=jobs, notify=notify)
+
+
+def _plain_run(n: int, seed: int, **options: Any) -> Result:  # noqa: ANN401 - those of `run`
+    return asdict(run(n, seed, **options))
+
+
+def save_figures(fitted: DopplerFit, folder: Path) -> list[Path]:
+    """Draw the paper's figures of this experiment and return their paths."""
+    (X, y), mixture = fitted.sample, fitted.mixture
+    drawn = {
+        "overview": figures.overview_figure(mixture, X, y, DOPPLER),
+        "prediction": figures.prediction_figure(mixture, X, y, DOPPLER),
+        "gate": figures.gate_figure(mixture, X),
+        "complexity": figures.complexity_figure(mixture, X),
+        "bandwidth": figures.bandwidth_figure({_penalty_label(mixture): mixture}, X, y, DOPPLER),
+    }
+    if fitted.single_scale is not None:
+        models = {"mixture": mixture, "single-scale GP": fitted.single_scale}
+        drawn["comparison"] = figures.comparison_figure(models, X, y, DOPPLER)
+    paths = [folder / f"{name}.png" for name in drawn]
+    for figure, path in zip(drawn.values(), paths, strict=True):
+        figures.save_figure(figure, path)
+    return paths
+
+
+def demonstrate(
+    n: int, seed: int, output: Path, *, penalty: float = PAPER.penalty, single_scale: bool = True, quiet: bool = False
+) -> None:
+    """Fit, print a table of errors and save figures: the body of the commands here and of `lobal demo`."""
+    console = Console()
+    try:
+        output.mkdir(parents=True, exist_ok=True)  # before the work, not after it
+        fitted = fit(n, seed, single_scale=single_scale, penalty=penalty, verbose=not quiet)
+        write_atomically(output / "result.json", (json.dumps(asdict(fitted.result), indent=1) + "\n").encode())
+        paths = save_figures(fitted, output)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    console.print(result_table(fitted.result))
+    console.print(f"figures in {output}: {', '.join(path.name for path in paths)}")
+
+
+def result_table(result: DopplerResult) -> Table:
+    """The errors as a table for the terminal."""
+    table = Table("", title=f"Doppler function, n = {result.n}, seed {result.seed}", title_justify="left")
+    for column in ("RMSE", "max. error", "seconds"):
+        table.add_column(column, justify="right")
+    numbers = asdict(result)
+    for name, prefix in {"mixture": "", "single-scale GP": "single_scale_"}.items():
+        if numbers[f"{prefix}rmse"] is not None:
+            cells = {"rmse": "{:.4f}", "max_error": "{:.3f}", "seconds": "{:.1f}"}
+            table.add_row(name, *(form.format(numbers[prefix + cell]) for cell, form in cells.items()))
+    return table
+
+
+def _penalty_label(model: MixtureRegressor) -> str:
+    return rf"mixture, $\vartheta_\sigma = {model.penalty:g}$"
+
+
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    n: Annotated[int, typer.Option(min=SMALLEST_N, help="Number of labels.")] = 2048,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data and model.")] = 0,
+    output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/doppler"),
+    penalty: Annotated[float, typer.Option(min=0.0, help="Price theta of small bandwidths; 0 overfits.")] = 0.5,
+    single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress line.")] = False,
+) -> None:
+    """Fit the Doppler function with the paper's settings, print the errors and draw the figures."""
+    if context.invoked_subcommand is None:
+        demonstrate(n, seed, output, penalty=penalty, single_scale=single_scale, quiet=quiet)
+
+
+@app.command("statistics")
+def statistics_command(
+    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
+    sizes: Annotated[str, typer.Option(help="Numbers of labels, separated by commas.")] = "1024,2048,4096",
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions per size.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = True,
+    penalty: Annotated[float, typer.Option(min=0.0, help="Price theta of small bandwidths.")] = PAPER.penalty,
+) -> None:
+    """Repeat the fit over sizes and seeds and keep errors, means and standard errors in one JSON file."""
+    console = Console()
+    try:
+        numbers = [int(size) for size in sizes.split(",")]
+        statistics(
+            numbers,
+            seeds,
+            output,
+            jobs=jobs,
+            single_scale=single_scale,
+            notify=lambda result: console.print("n = {n}, seed {seed}: RMSE {rmse:.4f}".format(**result)),
+            penalty=penalty,
+        )
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+if __name__ == "__main__":
+    app()
