@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lobal import MixtureRegressor
-from lobal.estimator import default_bandwidths, default_penalty
+from lobal.mixture.options import default_bandwidths, default_penalty
 
 # Why a scikit-learn check cannot hold for this estimator.
 EXPECTED_FAILURES = {

@@ -1,10 +1,9 @@
 """The scikit-learn face of the mixture."""
 
-import contextlib
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,27 +20,27 @@ from lobal.arrays import as_column, resolve_device
 from lobal.complexity import local_complexity
 from lobal.density import KernelDensity, intrinsic_dimension
 from lobal.kernels import kernel_named
-from lobal.mixture.adam import AdamSettings, Epoch, Objective, elbo, squared_error
+from lobal.mixture.adam import AdamSettings, Epoch
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.model import bandwidth_volume
-from lobal.mixture.responses import (
-    CovarianceModel,
-    diagonal_covariance,
-    full_covariance,
-    zero_covariance,
+from lobal.mixture.options import (
+    COVARIANCES,
+    OBJECTIVES,
+    ascending,
+    bandwidth_matrix,
+    choice,
+    default_bandwidths,
+    default_penalty,
+    positive,
+    share_of,
 )
+from lobal.mixture.progress import progress_display
 from lobal.mixture.storage import mixture_from, mixture_tensors
 from lobal.problems.problem import LabelledSet
 from lobal.record import load_record, save_record
 
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
-OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
-COVARIANCES: dict[str, CovarianceModel] = {
-    "zero": zero_covariance,
-    "diagonal": diagonal_covariance,
-    "full": full_covariance,
-}
 SMALLEST_TRAINING_SET = 10
 LARGEST_VALIDATION_SET = 1024  # the paper's; more hardly sharpens the choice of a state
 SCALARS = ("label_mean_", "label_scale_", "noise_", "scale_", "intrinsic_dimension_", "n_features_in_")
@@ -184,7 +183,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         labelled = self._labelled(inputs, labels, sample_weight, noise)
         data = self._training_data(labelled, validation, generator)
         self.history_: list[Epoch] = []
-        with _progress_display(self.verbose, self.max_epochs) as show:
+        with progress_display(self.verbose, self.max_epochs) as show:
             self.mixture_, shared = fit_mixture(
                 data, self._settings(len(data.points)), generator, lambda epoch: self._note(epoch, show)
             )
@@ -303,10 +302,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.intrinsic_dimension_ = (
             intrinsic_dimension(inputs, generator=generator)
             if self.intrinsic_dimension is None
-            else _positive("intrinsic_dimension", self.intrinsic_dimension)
+            else positive("intrinsic_dimension", self.intrinsic_dimension)
         )
         if not math.isinf(self.smoothness):
-            _positive("smoothness", self.smoothness)
+            positive("smoothness", self.smoothness)
             self.density_ = KernelDensity.fit(inputs, generator=generator)
 
     def _labelled(
@@ -339,7 +338,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     ) -> TrainingData:
         """The labels split into those that train, those that steer and, on request, those the gate learns from."""
         order = torch.randperm(len(labelled), generator=generator).to(labelled.y.device)
-        n_gate = _share(self.gate_fraction, len(labelled), "gate_fraction") if self.experts == "exact" else 0
+        n_gate = share_of(self.gate_fraction, len(labelled), "gate_fraction") if self.experts == "exact" else 0
         gate_set = labelled[order[:n_gate]] if n_gate else None
         if validation is not None:
             X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
@@ -348,7 +347,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             return TrainingData(
                 points=labelled[order[n_gate:]], validation=steering, gate_set=gate_set, keep_validation=True
             )
-        share = _share(self.validation_fraction, len(labelled), "validation_fraction")
+        share = share_of(self.validation_fraction, len(labelled), "validation_fraction")
         n_validation = min(max(share, 2), LARGEST_VALIDATION_SET)
         return TrainingData(
             points=labelled[order[n_gate + n_validation :]],
@@ -360,33 +359,25 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The options in the mixture's own terms: objects for names, labels in units of their spread."""
         bandwidths = default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
         return MixtureSettings(
-            bandwidths=self._tensor(_ascending(bandwidths)),
-            shared=self._width("shared_bandwidth", self.shared_bandwidth),
-            gate_bandwidth=self._width("gate_bandwidth", self.gate_bandwidth),
+            bandwidths=self._tensor(ascending(bandwidths)),
+            shared=self._width("shared_bandwidth"),
+            gate_bandwidth=self._width("gate_bandwidth"),
             anisotropic=self.anisotropic,
-            scale=None if self.scale is None else _positive("scale", self.scale) / self.label_scale_**2,
+            scale=None if self.scale is None else positive("scale", self.scale) / self.label_scale_**2,
             kernel=kernel_named(self.kernel),
-            dense=_choice("experts", self.experts, {"sparse": False, "exact": True}),
+            dense=choice("experts", self.experts, {"sparse": False, "exact": True}),
             n_inducing=self.n_inducing,
             n_gate_inducing=self.n_gate_inducing,
-            gate_scale=_positive("gate_scale", self.gate_scale),
-            covariance=_choice("covariance", self.covariance, COVARIANCES),
+            gate_scale=positive("gate_scale", self.gate_scale),
+            covariance=choice("covariance", self.covariance, COVARIANCES),
             refit=self.refit,
             exchange=self.exchange,
             training=self._training_settings(n),
         )
 
-    def _width(self, name: str, width: ArrayLike | None) -> Float[Tensor, "..."] | None:
-        """A bandwidth matrix as given: a number, one width per column, or a positive definite matrix."""
-        if width is None:
-            return None
-        values, d = np.asarray(width, dtype=np.float64), self.n_features_in_
-        if values.shape not in [(), (d,), (d, d)]:
-            raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
-        smallest = np.linalg.eigvalsh(values).min() if values.ndim == 2 else values.min()
-        if not (np.isfinite(values).all() and smallest > 0):
-            raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
-        return self._tensor(values)
+    def _width(self, name: str) -> Float[Tensor, "..."] | None:
+        width = bandwidth_matrix(name, getattr(self, name), self.n_features_in_)
+        return None if width is None else self._tensor(width)
 
     def _training_settings(self, n: int) -> AdamSettings:
         return AdamSettings(
@@ -397,7 +388,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             hyperparameter_rate=self.hyperparameter_rate,
             gate_rate=self.gate_rate,
             gate_noise=self.gate_noise,
-            objective=_choice("objective", self.objective, OBJECTIVES),
+            objective=choice("objective", self.objective, OBJECTIVES),
             patience=self.patience,
             max_epochs=self.max_epochs,
         )
@@ -407,47 +398,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         show(epoch)
 
 
-def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
-    """sigma_l = 2^((l - 4) / delta) for l = 1 ... 7, Algorithm 2."""
-    return np.exp2(np.arange(-3, 4) / dimension)
-
-
-def default_penalty(n: int, objective: str) -> float:
-    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 512, then as n^-1/2.
-
-    A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
-    """
-    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(512 / n))
-
-
-def _ascending(bandwidths: ArrayLike) -> Float[ndarray, " L"]:
-    values = np.asarray(bandwidths, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not (values > 0).all() or not (np.diff(values) > 0).all():
-        raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
-    return values
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
-
-
 def _known_noise(noise: ArrayLike | NoiseFunction, X: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Noise variances at X from a number, a column, or a function of the inputs."""
     return as_column(noise(X) if callable(noise) else noise, name="noise variance", length=len(X), positive=True)
-
-
-def _share(fraction: float, n: int, name: str) -> int:
-    if not 0.0 <= fraction < 0.5:
-        raise ValueError(f"{name} must lie in [0, 0.5), got {fraction}")
-    return round(fraction * n)
-
-
-def _choice(option: str, value: str, table: dict[str, Any]) -> Any:  # noqa: ANN401 - the table's values
-    if value not in table:
-        raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
-    return table[value]
 
 
 def _array(values: Float[Tensor, "..."]) -> Float[ndarray, "..."]:
@@ -464,24 +417,3 @@ def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
             continue
         plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
     return plain
-
-
-@contextlib.contextmanager
-def _progress_display(wanted: bool, max_epochs: int) -> Iterator[Callable[[Epoch], None]]:
-    """A line on the terminal that follows the training, or nothing."""
-    if not wanted:
-        yield lambda _: None
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as display:
-        task = display.add_task("fitting the global expert and the features", total=max_epochs)
-
-        def show(epoch: Epoch) -> None:
-            description = (
-                f"epoch {epoch.number + 1}, kappa {epoch.kappa}, learning rate x {epoch.rate:.2g}, "
-                f"validation RMSE {epoch.validation_error:.4f}"
-            )
-            display.update(task, completed=epoch.number + 1, description=description)
-
-        yield show

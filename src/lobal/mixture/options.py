@@ -1,0 +1,75 @@
+"""Options as a user writes them: names looked up, numbers checked, defaults filled in."""
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from lobal.mixture.adam import Objective, elbo, squared_error
+from lobal.mixture.responses import CovarianceModel, diagonal_covariance, full_covariance, zero_covariance
+
+OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
+COVARIANCES: dict[str, CovarianceModel] = {
+    "zero": zero_covariance,
+    "diagonal": diagonal_covariance,
+    "full": full_covariance,
+}
+Value = TypeVar("Value")
+
+
+def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
+    """sigma_l = 2^((l - 4) / delta) for l = 1 ... 7, Algorithm 2."""
+    return np.exp2(np.arange(-3, 4) / dimension)
+
+
+def default_penalty(n: int, objective: str) -> float:
+    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 512, then as n^-1/2.
+
+    A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
+    """
+    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(512 / n))
+
+
+def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
+    """The bandwidths sigma_l as an array, checked."""
+    values = np.asarray(bandwidths, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (values > 0).all() or not (np.diff(values) > 0).all():
+        raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
+    return values
+
+
+def positive(name: str, value: float | int) -> float:
+    """The value, checked to be positive and finite."""
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | None:  # noqa: ANN401 - any array-like
+    """A bandwidth matrix as given, checked: none, a number, one width per column, or a positive definite matrix."""
+    if width is None:
+        return None
+    values = np.asarray(width, dtype=np.float64)
+    if values.shape not in [(), (d,), (d, d)]:
+        raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
+    is_symmetric = values.ndim < 2 or np.allclose(values, values.T)
+    smallest = np.linalg.eigvalsh(values).min() if values.ndim == 2 else values.min()
+    if not (np.isfinite(values).all() and is_symmetric and smallest > 0):
+        raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
+    return values
+
+
+def share_of(fraction: float, n: int, name: str) -> int:
+    """How many of n the fraction is, checked."""
+    if not 0.0 <= fraction < 0.5:
+        raise ValueError(f"{name} must lie in [0, 0.5), got {fraction}")
+    return round(fraction * n)
+
+
+def choice(option: str, value: str, table: dict[str, Value]) -> Value:
+    """The table's entry of that name, or an error that lists the names."""
+    if value not in table:
+        raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
+    return table[value]
