@@ -138,6 +138,13 @@ def test_only_the_ratios_of_weights_matter() -> None:
     assert np.allclose(*(quick().fit(X, y, sample_weight=c * weight).predict(X) for c in (1.0, 1000.0)), atol=1e-6)
 
 
+def test_inducing_points_follow_their_weights() -> None:
+    X, y = wave(400)
+    weight = np.where(X[:, 0] < 0.25, 9.0, 1.0)
+    points = quick().fit(X, y, inducing_weight=weight).mixture_.experts.features.points
+    assert (points < 0.25).double().mean().item() == pytest.approx(9 / 12, abs=0.05)
+
+
 def test_separate_validation_labels_steer_but_are_not_learned() -> None:
     X, y = wave()
     model = quick().fit(X, y, validation=wave(40, seed=5))
@@ -244,9 +251,19 @@ def test_strings_in_a_frame_are_refused_by_value() -> None:
         quick().fit(frame, np.arange(20.0))
 
 
-def test_frames_are_remembered_by_their_columns() -> None:
+def test_fractions_that_leave_nothing_to_train_on_are_refused() -> None:
+    X, y = wave(10)
+    with pytest.raises(ValueError, match="leaves fewer than 5"):
+        quick(experts="exact", gate_fraction=0.4, validation_fraction=0.4).fit(X, y)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_frames_are_remembered_by_their_columns(tmp_path: Path, stored: bool) -> None:
     X, y = wave(d=2)
     model = quick().fit(pd.DataFrame(X, columns=["a", "b"]), pd.Series(y))
+    if stored:
+        model.save(tmp_path / "model.lobal")
+        model = MixtureRegressor.load(tmp_path / "model.lobal")
     with pytest.raises(ValueError, match="feature names"):
         model.predict(pd.DataFrame(X, columns=["b", "c"]))
 

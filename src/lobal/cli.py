@@ -7,13 +7,16 @@ import typer
 
 from lobal import __version__
 
+SMALLEST_N = 10  # what the estimator asks for, said before it is imported
+
 app = typer.Typer(name="lobal", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"lobal {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -33,7 +36,7 @@ def lobal(
 
 @app.command()
 def demo(
-    n: Annotated[int, typer.Option(min=10, help="Number of noisy labels to learn from.")] = 2048,
+    n: Annotated[int, typer.Option(min=SMALLEST_N, help="Number of noisy labels to learn from.")] = 2048,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and model.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress line.")] = False,

@@ -42,7 +42,7 @@ from lobal.record import load_record, save_record
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 SMALLEST_TRAINING_SET = 10
-LARGEST_VALIDATION_SET = 1024  # the paper's; more hardly sharpens the choice of a state
+LARGEST_VALIDATION_SET = 1024  # more hardly sharpens the choice of a state
 SCALARS = ("label_mean_", "label_scale_", "noise_", "scale_", "intrinsic_dimension_", "n_features_in_")
 
 
@@ -61,7 +61,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         experts: "sparse" or "exact". Exact experts cost O(n^3); their gate learns from leave-one-out responses.
         n_inducing: inducing points of the experts, m_E.
         n_gate_inducing: inducing points of the gate, m_G.
-        gate_bandwidth: sigma_G, by default a multiple of the shared bandwidth.
+        gate_bandwidth: sigma_G, by default three times the bandwidth of the best single Gaussian process.
         gate_scale: lambda_G.
         sparsity: kappa, the most experts that answer at one point.
         penalty: theta, the price of small bandwidths; by default it falls with the number of labels.
@@ -161,6 +161,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         sample_weight: ArrayLike | None = None,
         *,
         noise_variance: ArrayLike | None = None,
+        inducing_weight: ArrayLike | None = None,
         validation: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> "MixtureRegressor":
         """Fit the mixture.
@@ -170,6 +171,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             y: labels, (n,).
             sample_weight: importance weights w = q/p, (n,); only their ratios matter.
             noise_variance: known noise variance of every label, (n,), in the place of `noise`.
+            inducing_weight: weights of the points among which inducing points are chosen, (n,): their target density
+                over the density of X.
             validation: inputs and labels that steer training, in the place of a share of X and y. They are used for
                 nothing else, whereas a share of X and y joins the data in the end.
         """
@@ -180,7 +183,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         labels = np.asarray(labels, dtype=np.float64)
         self._measure(inputs, labels, generator)
         noise = self.noise if noise_variance is None else noise_variance
-        labelled = self._labelled(inputs, labels, sample_weight, noise)
+        labelled = self._labelled(inputs, labels, sample_weight, noise, inducing_weight)
+        if len(labelled) < SMALLEST_TRAINING_SET:
+            raise ValueError(
+                f"at least {SMALLEST_TRAINING_SET} points need a sample_weight above zero, got {len(labelled)}"
+            )
         data = self._training_data(labelled, validation, generator)
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, self.max_epochs) as show:
@@ -250,6 +257,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 "density.widths": self.density_.widths.cpu(),
             }
         scalars = {name: getattr(self, name) for name in SCALARS}
+        scalars["feature_names"] = list(getattr(self, "feature_names_in_", []))
         save_record(
             path,
             tensors,
@@ -269,6 +277,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model = cls(**{**fields["parameters"], "device": device})
         for name in SCALARS:
             setattr(model, name, fields[name])
+        if fields["feature_names"]:
+            model.feature_names_in_ = np.asarray(fields["feature_names"], dtype=object)
         model.history_ = [Epoch(*epoch) for epoch in fields["history"]]
         if not math.isinf(model.smoothness):
             model.density_ = KernelDensity(centres=tensors["density.centres"], widths=tensors["density.widths"])
@@ -314,20 +324,21 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         y: Float[ndarray, " n"],
         weight: ArrayLike | None,
         noise: ArrayLike | NoiseFunction | None,
+        inducing_weight: ArrayLike | None = None,
     ) -> LabelledSet:
         """Labels in units of their spread; points of weight zero are left out."""
         weights = as_column(1.0 if weight is None else weight, name="sample_weight", length=len(y))
         rows = weights > 0
-        if rows.sum() < SMALLEST_TRAINING_SET:
-            raise ValueError(
-                f"at least {SMALLEST_TRAINING_SET} points need a sample_weight above zero, got {rows.sum()}"
-            )
         variances = None if noise is None else _known_noise(noise, X) / self.label_scale_**2
+        spread = None
+        if inducing_weight is not None:
+            spread = as_column(inducing_weight, name="inducing_weight", length=len(y), positive=True)
         return LabelledSet(
             X=self._tensor(X[rows]),
             y=self._tensor((y[rows] - self.label_mean_) / self.label_scale_),
             weight=self._tensor(weights[rows]),
             noise=None if variances is None else self._tensor(variances[rows]),
+            spread=None if spread is None else self._tensor(spread[rows]),
         )
 
     def _training_data(
@@ -349,6 +360,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         share = share_of(self.validation_fraction, len(labelled), "validation_fraction")
         n_validation = min(max(share, 2), LARGEST_VALIDATION_SET)
+        if len(labelled) - n_gate - n_validation < SMALLEST_TRAINING_SET // 2:
+            raise ValueError(
+                f"of {len(labelled)} labels, {n_validation} steer and {n_gate} train the gate, which leaves fewer than "
+                f"{SMALLEST_TRAINING_SET // 2} for the experts; lower validation_fraction or gate_fraction"
+            )
         return TrainingData(
             points=labelled[order[n_gate + n_validation :]],
             validation=labelled[order[n_gate : n_gate + n_validation]],

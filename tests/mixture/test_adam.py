@@ -140,6 +140,12 @@ def test_the_gate_gives_small_bandwidths_to_the_wiggly_side() -> None:
     assert left @ BANDWIDTHS.log() < right @ BANDWIDTHS.log() - math.log(2)
 
 
+def test_gate_noise_decays_with_every_epoch() -> None:
+    trainer = make_trainer(quick(max_epochs=4, gate_noise=0.8, gate_noise_decay=0.5))
+    trainer.run()
+    assert trainer._noise == pytest.approx(0.8 * 0.5**4)
+
+
 def test_an_epoch_of_a_large_set_is_bounded() -> None:
     trainer = make_trainer(quick(epoch_size=64, batch_size=32, max_epochs=1))
     steps = []

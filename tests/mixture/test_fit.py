@@ -83,6 +83,25 @@ def test_dense_experts_learn_their_gate_from_a_set_of_its_own() -> None:
     assert error(fit(data(gate_set=sample(40, 5)), dense=True)) < 0.1
 
 
+@pytest.mark.parametrize("exchange", [False, True])
+@pytest.mark.parametrize("noise", [None, 0.01])
+def test_no_label_of_dense_experts_goes_unused(exchange: bool, noise: float | None) -> None:
+    sets = {"points": sample(50, 1, noise=noise), "validation": sample(20, 2, noise=noise)}
+    training = data(**sets, gate_set=sample(40, 5, noise=noise))
+    experts = fit(training, dense=True, exchange=exchange).mixture.experts
+    assert isinstance(experts, ExactExperts)
+    assert len(experts.labels) == 110
+
+
+def test_separate_validation_labels_choose_between_trained_and_refitted_experts() -> None:
+    training = data(keep_validation=True)
+    errors = {}
+    for name, changes in {"chosen": {}, "trained": {"refit": False}}.items():
+        prediction = fit(training, **changes).mixture.predict(training.validation.X).mean
+        errors[name] = (prediction - training.validation.y).square().mean()
+    assert errors["chosen"] <= errors["trained"] + 1e-12
+
+
 def test_sparse_experts_take_a_gate_set_as_more_data() -> None:
     assert error(fit(data(gate_set=sample(40, 5)))) < 0.1
 
@@ -104,7 +123,7 @@ def test_known_noise_is_kept(dense: bool) -> None:
 
 
 def test_the_squared_error_objective_fits() -> None:
-    training = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1, objective=squared_error)
+    training = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1, objective=squared_error, penalty=0.01)
     assert error(fit(data(), training=training)) < 0.1
 
 

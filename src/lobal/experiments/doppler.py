@@ -5,6 +5,7 @@ python -m lobal.experiments.doppler statistics --sizes 1024,2048,4096 --seeds 10
 """
 
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -193,7 +194,8 @@ def statistics(
         command=f"python -m lobal.experiments.doppler statistics --sizes {','.join(map(str, sizes))} --seeds {seeds}"
         f" --{'' if single_scale else 'no-'}single-scale{options}",
         settings={
-            "mixture": asdict(PAPER) | changes,
+            **asdict(PAPER),
+            **changes,
             "n_validation": N_VALIDATION,
             "n_test": N_TEST,
             "single_scale": single_scale,
@@ -265,19 +267,17 @@ def _penalty_label(model: MixtureRegressor) -> str:
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
-@app.callback(invoke_without_command=True)
-def main(
-    context: typer.Context,
+@app.command("fit")
+def fit_command(
     n: Annotated[int, typer.Option(min=SMALLEST_N, help="Number of labels.")] = 2048,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and model.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/doppler"),
-    penalty: Annotated[float, typer.Option(min=0.0, help="Price theta of small bandwidths; 0 overfits.")] = 0.5,
+    penalty: Annotated[float, typer.Option(min=0.0, help="Price of small bandwidths; 0 overfits.")] = PAPER.penalty,
     single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress line.")] = False,
 ) -> None:
-    """Fit the Doppler function with the paper's settings, print the errors and draw the figures."""
-    if context.invoked_subcommand is None:
-        demonstrate(n, seed, output, penalty=penalty, single_scale=single_scale, quiet=quiet)
+    """Fit the function with the paper's settings, print the errors and draw the figures. May be left out."""
+    demonstrate(n, seed, output, penalty=penalty, single_scale=single_scale, quiet=quiet)
 
 
 @app.command("statistics")
@@ -287,7 +287,7 @@ def statistics_command(
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions per size.")] = 10,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
     single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = True,
-    penalty: Annotated[float, typer.Option(min=0.0, help="Price theta of small bandwidths.")] = PAPER.penalty,
+    penalty: Annotated[float, typer.Option(min=0.0, help="Price of small bandwidths; 0 overfits.")] = PAPER.penalty,
 ) -> None:
     """Repeat the fit over sizes and seeds and keep errors, means and standard errors in one JSON file."""
     console = Console()
@@ -306,5 +306,11 @@ def statistics_command(
         raise typer.BadParameter(str(error)) from error
 
 
+def full_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments with their command: options alone are those of `fit`."""
+    named = arguments[:1] in (["fit"], ["statistics"], ["--help"])
+    return [*arguments] if named else ["fit", *arguments]
+
+
 if __name__ == "__main__":
-    app()
+    app(full_command(sys.argv[1:]))

@@ -65,12 +65,12 @@ class Repetitions:
             return {}
         record = json.loads(path.read_text())
         here = json.loads(self._content({}))
-        for part in ("experiment", "settings", "versions"):
-            if record.get(part) != here[part]:
-                raise ValueError(
-                    f"{path} holds results of other {part}: {record.get(part)} instead of {here[part]}; "
-                    "write to another file or delete this one"
-                )
+        for part in ("settings", "versions"):
+            there, wanted = record.get(part, {}), here[part]
+            differing = [name for name in there | wanted if there.get(name) != wanted.get(name)]
+            if differing:
+                details = ", ".join(f"{name} {there.get(name)} instead of {wanted.get(name)}" for name in differing)
+                raise ValueError(f"{path} holds results of other {part}: {details}; write to another file")
         return {(result["n"], result["seed"]): result for result in record["results"]}
 
     def _record(self, results: dict[tuple[int, int], Result]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
     for n in sorted({result["n"] for result in results}):
         rows = [result for result in results if result["n"] == n]
         measured = [name for name in rows[0] if name not in ("n", "seed") and rows[0][name] is not None]
-        numbers = {name: _mean_and_error([row[name] for row in rows]) for name in measured}
+        numbers = {name: _mean_and_error([float(row[name]) for row in rows]) for name in measured}
         entries.append({"n": n, "repetitions": len(rows), **numbers})
     return entries
 

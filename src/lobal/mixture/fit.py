@@ -10,7 +10,6 @@ from torch import Tensor
 from lobal.arrays import Bandwidths
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Experts, Hyperparameters
-from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.adam import AdamSettings, Progress, Trainer
@@ -65,6 +64,11 @@ class TrainingData:
     validation: LabelledSet
     gate_set: LabelledSet | None = None
     keep_validation: bool = False
+
+    def in_the_end(self) -> LabelledSet:
+        """All labels that the final experts may be conditioned on."""
+        labels = self.points if self.gate_set is None else LabelledSet.joined(self.points, self.gate_set)
+        return labels if self.keep_validation else LabelledSet.joined(labels, self.validation)
 
 
 class FittedMixture(NamedTuple):
@@ -181,26 +185,25 @@ def _spread_points(
     points: LabelledSet, m: int, shared: Float[Tensor, "..."], generator: torch.Generator
 ) -> Float[Tensor, "m d"]:
     """Inducing points spread in the geometry of the kernel they serve, in units of the inputs."""
-    scaled = inducing_points(scale_inputs(points.X, shared), m, generator=generator)
+    scaled = inducing_points(scale_inputs(points.X, shared), m, generator=generator, weight=points.spread)
     return scaled @ shared.mT if shared.ndim == 2 else scaled * shared
 
 
 def _final_experts(
     responses: Responses, gate: Gate, data: TrainingData, settings: MixtureSettings, start: _Start
 ) -> Experts:
-    """The experts to predict with: as trained, refitted under the gate, or exchanged for exact ones."""
+    """The experts to predict with: as trained, conditioned once more, or exchanged for exact ones."""
     trained = responses.experts()
-    if settings.exchange:
-        points = responses.points if data.keep_validation else LabelledSet.joined(responses.points, data.validation)
-        return _exact(points, trained.hyperparameters, start.shared, settings)
-    if not settings.refit:
+    if settings.exchange or (settings.refit and settings.dense):
+        return _exact(data.in_the_end(), trained.hyperparameters, start.shared, settings)
+    if not (settings.refit and isinstance(responses, SparseResponses)):
         return trained
     refitted = responses.refit(gate, with_validation=not data.keep_validation)
-    if data.keep_validation and isinstance(trained, SparseExperts) and isinstance(refitted, SparseExperts):
-        # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
-        best = min((refitted, trained), key=lambda experts: _error(experts, gate, data.validation))
-        return replace(refitted, whitened_mean=best.whitened_mean)
-    return refitted
+    if not data.keep_validation:
+        return refitted
+    # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
+    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, data.validation))
+    return replace(refitted, whitened_mean=best.whitened_mean)
 
 
 def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.exact import ExactExperts
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
 from lobal.experts.fitc import (
     Moments,
@@ -85,15 +85,6 @@ class Responses(ABC):
     @abstractmethod
     def experts(self) -> Experts:
         """The experts in their present state, which further training does not touch."""
-
-    @abstractmethod
-    def refit(self, gate: Gate, *, with_validation: bool) -> Experts:
-        """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
-
-        This is the post-processing of the paper's Appendix "Design choices", experts retrained under a fixed gate:
-        their optimum solves a linear system, so it is computed rather than descended to. `with_validation` counts
-        the validation labels as data, so that no label goes unused.
-        """
 
 
 def zero_covariance(_: NormalEquations) -> InducingCovariance:
@@ -213,6 +204,12 @@ class SparseResponses(Responses):
 
     @torch.no_grad()
     def refit(self, gate: Gate, *, with_validation: bool) -> SparseExperts:
+        """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
+
+        This is the post-processing of the paper's Appendix "Design choices", experts retrained under a fixed gate:
+        their optimum solves a linear system, so it is computed rather than descended to. `with_validation` counts
+        the validation labels as data, so that no label goes unused.
+        """
         parts = [self._moments(self._gate_weights(gate(self.points.X)))]
         if with_validation:
             parts.append(self._validation_moments(gate))
@@ -278,21 +275,3 @@ class FixedResponses(Responses):
 
     def experts(self) -> ExactExperts:
         return self._experts
-
-    def refit(self, gate: Gate, *, with_validation: bool) -> ExactExperts:
-        del gate  # dense experts are conditioned on all their data, unweighted
-        return self._experts_with(self.validation) if with_validation else self._experts
-
-    def _experts_with(self, more: LabelledSet) -> ExactExperts:
-        known = self._experts
-        noise = known.hyperparameters.noise
-        if more.noise is not None:
-            noise = torch.cat([noise, more.noise])
-        return exact_experts(
-            torch.cat([known.inputs, more.X]),
-            torch.cat([known.labels, more.y]),
-            known.hyperparameters._replace(noise=noise),
-            bandwidths=known.bandwidths,
-            shared=known.shared,
-            kernel=known.kernel,
-        )

@@ -13,30 +13,41 @@ from lobal.arrays import Inputs
 @final
 @dataclass(frozen=True, kw_only=True)
 class LabelledSet:
-    """Inputs, labels, importance weights w and, where they are known, the variances of the labels' noise."""
+    """Inputs, labels, importance weights w and, where they are known, the variances of the labels' noise.
+
+    `spread` weighs the points among which inducing points are chosen: a target density over the density of X.
+    """
 
     X: Inputs
     y: Float[Tensor, " n"]
     weight: Float[Tensor, " n"]
     noise: Float[Tensor, " n"] | None = None
+    spread: Float[Tensor, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, rows: Tensor) -> "LabelledSet":
         """The labelled points in the given rows."""
-        noise = None if self.noise is None else self.noise[rows]
-        return LabelledSet(X=self.X[rows], y=self.y[rows], weight=self.weight[rows], noise=noise)
+        return LabelledSet(
+            X=self.X[rows],
+            y=self.y[rows],
+            weight=self.weight[rows],
+            noise=None if self.noise is None else self.noise[rows],
+            spread=None if self.spread is None else self.spread[rows],
+        )
 
     @staticmethod
     def joined(first: "LabelledSet", second: "LabelledSet") -> "LabelledSet":
         """Both sets one after the other."""
-        noise = None
-        if first.noise is not None and second.noise is not None:
-            noise = torch.cat([first.noise, second.noise])
+
+        def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+            return None if a is None or b is None else torch.cat([a, b])
+
         return LabelledSet(
             X=torch.cat([first.X, second.X]),
             y=torch.cat([first.y, second.y]),
             weight=torch.cat([first.weight, second.weight]),
-            noise=noise,
+            noise=both(first.noise, second.noise),
+            spread=both(first.spread, second.spread),
         )

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
 from lobal.estimator import MixtureRegressor
@@ -146,8 +146,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw]) -> Figure:
-    """A figure with one row per drawing: on natural x and, where all inputs are positive, on logarithmic x too."""
-    scales = ("linear", "log") if X.min() > 0.0 else ("linear",)
+    """A figure with one row per drawing: on natural x and, for positive inputs across a decade, on logarithmic x."""
+    scales = ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
     figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(scales), squeeze=False, sharex="col", sharey="row")
     for draw, line in zip(rows, panels, strict=True):
@@ -163,14 +163,16 @@ def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw]) -> Figure:
             bbox_to_anchor=(1.0, 1.0),
             frameon=False,
             fontsize="small",
-            markerscale=3.0,
+            markerscale=2.0,
             reverse=True,  # as the areas of the gate are stacked
         )
-    for axes, scale in zip(panels[-1], scales, strict=True):
-        margin = 0.01 * (X.max() - X.min())
-        lower = np.quantile(X, LOG_START) if scale == "log" else X.min() - margin
-        axes.set_xlim(lower, X.max() + margin)
-        axes.set_xlabel("$x$" if scale == "linear" else "$x$ (logarithmic)")
+    margin = 0.01 * (X.max() - X.min())
+    panels[-1, 0].set(xlabel="$x$", xlim=(X.min() - margin, X.max() + margin))
+    if "log" in scales:
+        panels[-1, 1].set(xlabel="$x$ (logarithmic)", xlim=(np.quantile(X, LOG_START), X.max() + margin))
+        panels[-1, 1].xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panels[-1, 1].xaxis.set_major_formatter("{x:g}")
+        panels[-1, 1].xaxis.set_minor_formatter(NullFormatter())
     return figure
 
 
@@ -184,7 +186,15 @@ def _draw_prediction(
 ) -> None:
     x = fitted.points[:, 0]
     lower, upper = fitted.mean - 2.0 * fitted.std, fitted.mean + 2.0 * fitted.std
-    axes.plot(X[:, 0], y, ".", color=DATA, markersize=2.5, markeredgewidth=0.0, label=f"data, $n = {len(y)}$")
+    many = len(y) > 200  # then they lie below the lines and are small
+    axes.plot(
+        *(X[:, 0], y, "."),
+        color=DATA,
+        markersize=2.5 if many else 5.0,
+        markeredgewidth=0.0,
+        zorder=1.0 if many else 3.0,
+        label=f"data, $n = {len(y)}$",
+    )
     axes.fill_between(x, lower, upper, color=BAND, linewidth=0.0, zorder=0.0, label=r"$\pm 2$ std. dev.")
     if truth is not None:
         axes.plot(x, truth(x), color=TRUTH, linewidth=0.8, label="truth")
@@ -213,7 +223,7 @@ def _draw_densities(axes: Axes, fitted: Profile) -> None:
     x = fitted.points[:, 0]
     axes.plot(x, fitted.complexity, color=ACCENT, linewidth=1.2, label="LFC (normalised)")
     axes.plot(x, fitted.superior_density, color=PREDICTION, linewidth=1.2, label="superior training\ndensity")
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.0)
     axes.set_ylabel("density")
 
 

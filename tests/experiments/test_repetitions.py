@@ -1,0 +1,70 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lobal.experiments.repetitions import Repetitions, Result, summary
+
+
+def square(n: int, seed: int) -> Result:
+    return {"n": n, "seed": seed, "value": float(n + seed), "missing": None}
+
+
+def repetitions(run: Callable[[int, int], Result] = square, **settings: Any) -> Repetitions:
+    return Repetitions(experiment="test", command="python -m test", settings=settings, run=run)
+
+
+def test_the_summary_has_means_and_standard_errors() -> None:
+    (entry,) = summary([square(10, 0), square(10, 2)])
+    assert entry == {"n": 10, "repetitions": 2, "value": {"mean": 11.0, "standard_error": pytest.approx(1.0)}}
+
+
+def test_one_repetition_has_no_standard_error() -> None:
+    assert summary([square(10, 0)])[0]["value"] == {"mean": 10.0, "standard_error": None}
+
+
+def test_finished_pairs_are_not_run_again(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def counted(n: int, seed: int) -> Result:
+        calls.append((n, seed))
+        return square(n, seed)
+
+    path = tmp_path / "folder" / "record.json"
+    repetitions(counted).complete([(1, 0), (1, 1)], path)
+    record = repetitions(counted).complete([(1, 1), (2, 0), (1, 0)], path)
+    assert calls == [(1, 0), (1, 1), (2, 0)]
+    assert [(row["n"], row["seed"]) for row in record["results"]] == [(1, 0), (1, 1), (2, 0)]
+    assert json.loads(path.read_text()) == record
+
+
+def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
+    def interrupted(n: int, seed: int) -> Result:
+        if seed == 1:
+            raise KeyboardInterrupt
+        return square(n, seed)
+
+    with pytest.raises(KeyboardInterrupt):
+        repetitions(interrupted).complete([(1, 0), (1, 1)], tmp_path / "record.json")
+    assert json.loads((tmp_path / "record.json").read_text())["results"] == [square(1, 0)]
+
+
+def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
+    repetitions(penalty=0.5).complete([(1, 0)], tmp_path / "record.json")
+    with pytest.raises(ValueError, match=r"penalty 0\.5 instead of 0\.0"):
+        repetitions(penalty=0.0).complete([(1, 1)], tmp_path / "record.json")
+
+
+def test_every_new_result_is_announced(tmp_path: Path) -> None:
+    heard: list[Result] = []
+    repetitions().complete([(1, 0), (1, 1)], tmp_path / "record.json", notify=heard.append)
+    assert heard == [square(1, 0), square(1, 1)]
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_same_record(tmp_path: Path) -> None:
+    pairs = [(1, 0), (1, 1), (2, 0)]
+    parallel = repetitions().complete(pairs, tmp_path / "parallel.json", jobs=2)
+    assert parallel == repetitions().complete(pairs, tmp_path / "serial.json")
