@@ -7,6 +7,7 @@ import sklearn.gaussian_process.kernels as sk
 import torch
 from torch import Tensor
 
+from lobal import kernels
 from lobal.kernels import (
     KERNELS,
     LARGEST_JITTER,
@@ -230,12 +231,17 @@ def test_features_at_the_inducing_points_reproduce_the_kernel_matrix(generator: 
 
 
 @pytest.mark.parametrize("entries", [1, 2 * 6 * 4, 2**24])
-def test_features_in_chunks_equal_the_whole(entries: int, generator: torch.Generator) -> None:
+def test_features_in_chunks_equal_the_whole(
+    entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 10, 2)
     features = features_at(Z, shared=tensor(0.5, 0.9))
-    chunks = list(features.chunks(X, entries))
+    monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
+    chunks = list(features.chunks(X))
     assert all(chunk.numel() <= max(entries, 2 * 6) for chunk in chunks)
     torch.testing.assert_close(torch.cat(chunks, dim=1), features(X), **EXACT)
+    values = uniform(generator, 2, 6, 3)
+    torch.testing.assert_close(features.products(X, values), features(X) @ values, rtol=1e-8, atol=1e-8)
 
 
 def test_features_of_many_points_survive_a_singular_kernel_matrix(generator: torch.Generator) -> None:

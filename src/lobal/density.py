@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.arrays import Inputs
-from lobal.kernels import scale_inputs, squared_distances
+from lobal.kernels import CHUNK_ENTRIES, scale_inputs, squared_distances
 
 # Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
 RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
@@ -39,7 +39,7 @@ class KernelDensity:
 
     def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
         """The density at every input, normalised."""
-        rows = max(1, 2**24 // len(self.centres))
+        rows = max(1, CHUNK_ENTRIES // len(self.centres))
         return (
             torch.cat([self._log_kernels(part).logsumexp(-1) for part in X.split(rows)])
             .sub(math.log(len(self.centres)))

@@ -206,10 +206,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Where noise was given label by label, a new label is taken to have the average noise.
         """
         inputs = self._inputs(X)
+        if not return_std:
+            return self.label_mean_ + self.label_scale_ * _array(self.mixture_.mean(inputs))
         prediction = self.mixture_.predict(inputs)
         mean = self.label_mean_ + self.label_scale_ * _array(prediction.mean)
-        if not return_std:
-            return mean
         return mean, np.sqrt(self.label_scale_**2 * _array(prediction.variance) + self._noise_at(inputs))
 
     def gate(self, X: ArrayLike) -> Float[ndarray, "n L"]:
@@ -410,6 +410,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _note(self, epoch: Epoch, show: Callable[[Epoch], None]) -> None:
+        """Keep and show what an epoch saw, its error in units of the labels."""
+        epoch = epoch._replace(validation_error=self.label_scale_ * epoch.validation_error)
         self.history_.append(epoch)
         show(epoch)
 

@@ -6,7 +6,7 @@ A kernel here is a function of the squared scaled distance and equals one at zer
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, final
 
@@ -24,6 +24,8 @@ Kernel: TypeAlias = Callable[[Float[Tensor, "*shape"]], Float[Tensor, "*shape"]]
 # above the second the matrix is not a covariance matrix in any useful sense.
 SMALLEST_JITTER = 1e-10
 LARGEST_JITTER = 1e-2
+# Kernel matrices of many points are made this many numbers at a time: 128 MiB in float64.
+CHUNK_ENTRIES = 2**24
 
 
 def gaussian(squared_distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -170,13 +172,23 @@ class WhitenedFeatures:
 
     def __call__(self, X: Inputs) -> Float[Tensor, "L n m"]:
         """Whitened features of all inputs."""
-        squared = squared_distances(scale_inputs(self.points, self.shared), scale_inputs(X, self.shared))
-        K_zx = gram_matrices(squared, self.bandwidths, self.kernel)
-        phi: Tensor = torch.linalg.solve_triangular(self.factor, K_zx, upper=False)
+        phi: Tensor = torch.linalg.solve_triangular(self.factor, self._gram(X), upper=False)
         return phi.mT
 
-    def chunks(self, X: Inputs, entries: int = 2**24) -> Iterator[Float[Tensor, "L chunk m"]]:
-        """Features of consecutive rows, at most `entries` numbers at a time (128 MiB in float64)."""
-        rows = max(1, entries // (len(self.bandwidths) * len(self.points)))
-        for part in X.split(rows):
+    def chunks(self, X: Inputs) -> Iterator[Float[Tensor, "L chunk m"]]:
+        """Features of consecutive rows, at most `CHUNK_ENTRIES` numbers at a time."""
+        for part in self._parts(X):
             yield self(part)
+
+    def products(self, X: Inputs, values: Float[Tensor, "L m c"]) -> Float[Tensor, "L n c"]:
+        """phi(x)^T values at every input, in O(m) a point: the triangular solve goes to the values, not the points."""
+        weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, values, upper=True)
+        return torch.cat([self._gram(part).mT @ weights for part in self._parts(X)], dim=1)
+
+    def _gram(self, X: Inputs) -> Float[Tensor, "L m n"]:
+        squared = squared_distances(scale_inputs(self.points, self.shared), scale_inputs(X, self.shared))
+        return gram_matrices(squared, self.bandwidths, self.kernel)
+
+    def _parts(self, X: Inputs) -> Sequence[Tensor]:
+        parts: Sequence[Tensor] = X.split(max(1, CHUNK_ENTRIES // (len(self.bandwidths) * len(self.points))))
+        return parts

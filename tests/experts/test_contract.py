@@ -153,6 +153,12 @@ def test_inputs_are_answered_one_by_one(make: Make, setting: Setting) -> None:
 
 
 @every_kind
+def test_the_mean_alone_is_the_mean_of_the_posterior(make: Make, setting: Setting) -> None:
+    experts = make(setting, setting.heteroscedastic)
+    torch.testing.assert_close(experts.mean(setting.X_new), experts.posterior(setting.X_new).mean)
+
+
+@every_kind
 def test_the_order_of_the_labels_does_not_matter(make: Make, setting: Setting, generator: torch.Generator) -> None:
     order = torch.randperm(30, generator=generator)
     shuffled = setting._replace(X=setting.X[order], y=setting.y[order])

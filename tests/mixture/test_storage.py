@@ -36,6 +36,9 @@ def test_the_tensors_share_no_memory_with_the_model() -> None:
 
 def test_foreign_experts_are_refused_by_name() -> None:
     class Foreign(Experts):
+        def mean(self, X: torch.Tensor) -> torch.Tensor:
+            raise NotImplementedError
+
         def posterior(self, X: torch.Tensor) -> Posterior:
             raise NotImplementedError
 

@@ -5,6 +5,7 @@ python -m lobal.experiments.doppler statistics --sizes 1024,2048,4096 --seeds 10
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ def single_scale_model(sample: Sample, validation: Sample, seed: int) -> Mixture
     The estimator takes bandwidth, noise and regularisation from the marginal likelihood of at most 1000 labels. More
     of them bear a smaller bandwidth, so it shrinks from there by steps of sqrt(2) while the validation error falls.
     """
-    best, best_error, factor = None, np.inf, 1.0
+    best, best_error, factor = None, math.inf, 1.0
     while True:
         # One expert leaves its gate nothing to learn.
         model = MixtureRegressor(bandwidths=[factor], experts="exact", max_epochs=1, random_state=seed)
@@ -127,7 +128,7 @@ def single_scale_model(sample: Sample, validation: Sample, seed: int) -> Mixture
         error = root_mean_squared_error(model.predict(validation.X), validation.y)
         if best is not None and error >= best_error:
             return best
-        best, best_error, factor = model, error, factor / np.sqrt(2.0)
+        best, best_error, factor = model, error, factor / math.sqrt(2.0)
 
 
 def fit(n: int, seed: int, **changes: Any) -> DopplerFit:  # noqa: ANN401 - as above

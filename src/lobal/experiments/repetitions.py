@@ -14,9 +14,10 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import torch
 
+from lobal import __version__
 from lobal.record import write_atomically
 
-PACKAGES = ("lobal", "torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on, besides lobal
 
 
 Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None) by name
@@ -79,13 +80,18 @@ class Repetitions:
             "experiment": self.experiment,
             "command": self.command,
             "settings": self.settings,
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "versions": versions(),
             "summary": summary(ordered),
             "results": ordered,
         }
 
     def _content(self, results: dict[tuple[int, int], Result]) -> bytes:
         return (json.dumps(self._record(results), indent=1) + "\n").encode()
+
+
+def versions() -> dict[str, str]:
+    """Versions of all that the numbers depend on."""
+    return {"python": platform.python_version(), "lobal": __version__, **{name: version(name) for name in PACKAGES}}
 
 
 def summary(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Dense experts: classical Gaussian process regression, with leave-one-out responses in closed form."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from lobal.arrays import Bandwidths, Inputs
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
-from lobal.kernels import Kernel, gram_matrices, safe_cholesky, scale_inputs, squared_distances
+from lobal.kernels import CHUNK_ENTRIES, Kernel, gram_matrices, safe_cholesky, scale_inputs, squared_distances
 
 
 @final
@@ -27,17 +28,26 @@ class ExactExperts(Experts):
     factor: Float[Tensor, "L n n"]  # Cholesky factor of C = lambda K + diag(v)
     weights: Float[Tensor, "L n"]  # C^-1 (y - mu)
 
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        return torch.cat([self._mean(C_nx) for C_nx in self._covariances_with(X)], dim=-1)
+
     def posterior(self, X: Inputs) -> Posterior:
-        rows = max(1, 2**24 // (len(self.bandwidths) * len(self.inputs)))  # as WhitenedFeatures.chunks
-        parts = [self._posterior(part) for part in X.split(rows)]
+        parts = [Posterior(self._mean(C_nx), self._variance(C_nx)) for C_nx in self._covariances_with(X)]
         return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
 
-    def _posterior(self, X: Inputs) -> Posterior:
-        mean, scale, _ = self.hyperparameters
-        squared = squared_distances(scale_inputs(self.inputs, self.shared), scale_inputs(X, self.shared))
-        C_nx = scale * gram_matrices(squared, self.bandwidths, self.kernel)
-        explained = torch.linalg.solve_triangular(self.factor, C_nx, upper=False).square().sum(-2)
-        return Posterior(mean + torch.einsum("lnx,ln->lx", C_nx, self.weights), (scale - explained).clamp_min(0.0))
+    def _mean(self, C_nx: Float[Tensor, "L n x"]) -> Float[Tensor, "L x"]:
+        return self.hyperparameters.mean + torch.einsum("lnx,ln->lx", C_nx, self.weights)
+
+    def _variance(self, C_nx: Float[Tensor, "L n x"]) -> Float[Tensor, "L x"]:
+        root: Tensor = torch.linalg.solve_triangular(self.factor, C_nx, upper=False)
+        return (self.hyperparameters.scale - root.square().sum(-2)).clamp_min(0.0)
+
+    def _covariances_with(self, X: Inputs) -> Iterator[Float[Tensor, "L n x"]]:
+        """Covariances of the training points with consecutive inputs."""
+        scaled = scale_inputs(self.inputs, self.shared)
+        for part in X.split(max(1, CHUNK_ENTRIES // (len(self.bandwidths) * len(self.inputs)))):
+            squared = squared_distances(scaled, scale_inputs(part, self.shared))
+            yield self.hyperparameters.scale * gram_matrices(squared, self.bandwidths, self.kernel)
 
     def leave_one_out(self) -> Posterior:
         """Each label's predictive distribution had that label been left out; the variance includes its noise.

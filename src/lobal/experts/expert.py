@@ -33,6 +33,10 @@ class Experts(ABC):
     hyperparameters: Hyperparameters
 
     @abstractmethod
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        """Posterior mean alone, which costs less than mean and variance."""
+
+    @abstractmethod
     def posterior(self, X: Inputs) -> Posterior:
         """Posterior mean and latent variance of every expert at every input.
 

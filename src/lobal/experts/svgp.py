@@ -102,6 +102,10 @@ class SparseExperts(Experts):
     whitened_mean: Float[Tensor, "L m"]  # b
     covariance: InducingCovariance = ZeroCovariance()
 
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        mean, scale, _ = self.hyperparameters
+        return mean + scale.sqrt() * self.features.products(X, self.whitened_mean[:, :, None])[:, :, 0]
+
     def posterior(self, X: Inputs) -> Posterior:
         parts = [self.posterior_at(phi) for phi in self.features.chunks(X)]
         return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))

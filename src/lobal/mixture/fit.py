@@ -207,5 +207,4 @@ def _final_experts(
 
 
 def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:
-    mean = experts.posterior(validation.X).mean
-    return mixture_squared_error(gate(validation.X), mean, validation.y, validation.weight).item()
+    return mixture_squared_error(gate(validation.X), experts.mean(validation.X), validation.y, validation.weight).item()

@@ -53,5 +53,5 @@ class Gate:
 
     def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most kappa entries of a row differ from zero."""
-        parts = [self.channels(phi[0]) for phi in self.features.chunks(X)]
-        return top_kappa_softmax(torch.cat(parts), self.kappa)
+        products = self.features.products(X, self.whitened_mean.mT[None])[0]
+        return top_kappa_softmax(self.means + self.scale.sqrt() * products, self.kappa)

@@ -31,6 +31,10 @@ class Mixture:
     bandwidths: Bandwidths  # sigma_l
     shared: Float[Tensor, "..."]  # Sigma_E
 
+    def mean(self, X: Inputs) -> Float[Tensor, " n"]:
+        """Gate-weighted mean at every input, Eq. (eq:fMoE)."""
+        return gated_mean(self.gate(X), self.experts.mean(X))
+
     def predict(self, X: Inputs) -> MixturePrediction:
         """Gate-weighted mean and the mixture's variance at every input."""
         return mixture_prediction(self.gate(X), self.experts.posterior(X))

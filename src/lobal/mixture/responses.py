@@ -36,7 +36,7 @@ from lobal.experts.svgp import (
     nystroem_diagonal,
     predictive_mean,
 )
-from lobal.kernels import WhitenedFeatures
+from lobal.kernels import CHUNK_ENTRIES, WhitenedFeatures
 from lobal.mixture.gate import Gate
 from lobal.problems.problem import LabelledSet
 
@@ -150,7 +150,7 @@ class SparseResponses(Responses):
     def _slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
         """Consecutive rows and their features, a bounded number at a time."""
         L, m = len(self._features.bandwidths), len(self._features.points)
-        rows = max(1, 2**24 // (L * m))  # 128 MiB of float64
+        rows = max(1, CHUNK_ENTRIES // (L * m))
         for start in range(0, len(self.points), rows):
             part = slice(start, start + rows)
             yield part, self._features(self.points.X[part]) if self._phi is None else self._phi[:, part]
@@ -244,7 +244,7 @@ class FixedResponses(Responses):
             points.y - answers.mean, answers.variance, torch.zeros_like(answers.mean)
         )
         self._answers = Response(answers.mean, log_likelihood)
-        self._validation_mean = experts.posterior(validation.X).mean
+        self._validation_mean = experts.mean(validation.X)
 
     @classmethod
     def leave_one_out(cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
