@@ -46,7 +46,7 @@ def test_the_prediction_is_the_models_on_natural_and_logarithmic_x(model: Mixtur
     assert scales(figure) == ["linear", "log"]
     points = line_grid(line[0]).points
     for axes in figure.axes:
-        np.testing.assert_array_equal(plotted(axes, "prediction"), model.predict(points))
+        np.testing.assert_allclose(plotted(axes, "prediction"), model.predict(points), atol=1e-7)
         np.testing.assert_array_equal(plotted(axes, "truth"), TRUTH(points[:, 0]))
         np.testing.assert_array_equal(plotted(axes, "data"), line[1])
 
@@ -96,15 +96,15 @@ def test_models_are_compared_one_below_the_other(model: MixtureRegressor, line: 
     single = fitted(*line, bandwidths=[1.0], experts="exact")
     figure = figures.comparison_figure({"mixture": model, "single": single}, *line, TRUTH)
     points = line_grid(line[0]).points
-    np.testing.assert_array_equal(plotted(figure.axes[0], "mixture"), model.predict(points))
-    np.testing.assert_array_equal(plotted(figure.axes[2], "single"), single.predict(points))
+    np.testing.assert_allclose(plotted(figure.axes[0], "mixture"), model.predict(points), atol=1e-7)
+    np.testing.assert_allclose(plotted(figure.axes[2], "single"), single.predict(points), atol=1e-7)
 
 
 def test_overfitting_shows_in_fit_and_bandwidth(model: MixtureRegressor, line: Data) -> None:
     free = fitted(*line, penalty=0.0)
     figure = figures.bandwidth_figure({"free": free, "penalised": model}, *line, TRUTH)
     points = line_grid(line[0]).points
-    np.testing.assert_array_equal(plotted(figure.axes[0], "free"), free.predict(points))
+    np.testing.assert_allclose(plotted(figure.axes[0], "free"), free.predict(points), atol=1e-7)
     np.testing.assert_array_equal(plotted(figure.axes[2], "free"), free.local_bandwidth(points))
     np.testing.assert_array_equal(plotted(figure.axes[2], "penalised"), model.local_bandwidth(points))
 
@@ -122,7 +122,7 @@ def test_maps_show_the_model_over_the_box_of_the_data(plane: Data) -> None:
     maps = {axes.get_title(): axes.collections[0].get_array() for axes in figure.axes if axes.get_title()}
     points = plane_grid(plane[0], 12).points
     assert len(figure.axes) == 12  # six maps and their colour bars
-    np.testing.assert_array_equal(maps["prediction and data, $y$"].ravel(), model.predict(points))
+    np.testing.assert_allclose(maps["prediction and data, $y$"].ravel(), model.predict(points), atol=1e-7)
     np.testing.assert_array_equal(maps["local bandwidth (LOB)"].ravel(), model.local_bandwidth(points))
     np.testing.assert_array_equal(maps["dominant expert, its bandwidth"].ravel(), model.gate(points).argmax(axis=1))
 

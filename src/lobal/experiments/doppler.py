@@ -215,9 +215,6 @@ def save_figures(fitted: DopplerFit, folder: Path) -> list[Path]:
     (X, y), mixture = fitted.sample, fitted.mixture
     drawn = {
         "overview": figures.overview_figure(mixture, X, y, DOPPLER),
-        "prediction": figures.prediction_figure(mixture, X, y, DOPPLER),
-        "gate": figures.gate_figure(mixture, X),
-        "complexity": figures.complexity_figure(mixture, X),
         "bandwidth": figures.bandwidth_figure({_penalty_label(mixture): mixture}, X, y, DOPPLER),
     }
     if fitted.single_scale is not None:
