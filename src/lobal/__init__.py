@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lobal.estimator import MixtureRegressor as MixtureRegressor
+    from lobal.learner import ActiveLearner as ActiveLearner
+    from lobal.problems.spaces import Box as Box
+    from lobal.problems.spaces import Pool as Pool
 
 __version__ = "0.1.0"
 
-_HOMES = {"MixtureRegressor": "lobal.estimator"}
-__all__ = ["MixtureRegressor", "__version__"]
+_HOMES = {
+    "ActiveLearner": "lobal.learner",
+    "Box": "lobal.problems.spaces",
+    "MixtureRegressor": "lobal.estimator",
+    "Pool": "lobal.problems.spaces",
+}
+__all__ = ["ActiveLearner", "Box", "MixtureRegressor", "Pool", "__version__"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything

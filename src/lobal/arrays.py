@@ -1,15 +1,20 @@
 """Shape aliases, device and dtype, and checks of what a user passes in."""
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
+from numpy import ndarray
 from torch import Tensor
 
 Scalar: TypeAlias = Float[Tensor, ""]
 Inputs: TypeAlias = Float[Tensor, "n d"]
 Bandwidths: TypeAlias = Float[Tensor, " L"]
+
+# Arrays that may not fit into memory are read this many numbers at a time: 32 MiB in float64.
+SLICE_ENTRIES = 2**22
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -54,3 +59,38 @@ def as_column(
         bound = "above zero" if positive else "at least zero"
         raise ValueError(f"{name} must be finite and {bound}, got {column[first]} at row {first}")
     return column
+
+
+def row_slices(n: int, columns: int) -> Iterator[slice]:
+    """Consecutive slices that cover n rows, each of at most `SLICE_ENTRIES` numbers (but at least one row)."""
+    rows = max(1, SLICE_ENTRIES // max(1, columns))
+    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
+
+
+def as_matrix(values: Any, *, name: str) -> Real[ndarray, "n d"]:  # noqa: ANN401 - array-likes of any kind are welcome
+    """`values` as a two-dimensional array of finite numbers, in the type they came in.
+
+    A numeric array, memory-mapped ones included, is neither copied nor cast; what is finite is checked slice by slice.
+    """
+    matrix = values if isinstance(values, np.memmap) else np.asarray(values)
+    if matrix.dtype.kind in "bO":  # truth values and frames of mixed columns
+        try:
+            matrix = matrix.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be numbers, got {error}") from error
+    if matrix.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got dtype {matrix.dtype}")
+    if matrix.ndim == 1:
+        raise ValueError(
+            f"{name} must have shape (n, d), got shape {matrix.shape}; use {name}.reshape(-1, 1) for a single "
+            f"column and {name}.reshape(1, -1) for a single row"
+        )
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must have shape (n, d) with n and d at least 1, got shape {matrix.shape}")
+    for rows in row_slices(*matrix.shape):
+        wrong = ~np.isfinite(matrix[rows])
+        if wrong.any():
+            row, column = (int(first) for first in np.argwhere(wrong)[0])
+            value = matrix[rows][row, column]
+            raise ValueError(f"{name} must be finite, got {value} at row {rows.start + row}, column {column}")
+    return matrix

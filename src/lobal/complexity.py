@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.arrays import Bandwidths
+from lobal.density import norm, normalised
 
 
 def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Float[Tensor, " n"]:
@@ -75,6 +76,32 @@ def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, 
     if not (rmse >= 0.0 and rmse_random > 0.0):
         raise ValueError(f"errors must be at least zero and the random one above it, got {rmse} and {rmse_random}")
     return math.pow(rmse / rmse_random, 1.0 / learning_rate(smoothness=smoothness, dimension=dimension))
+
+
+def attainable_sample_size(
+    complexity: Float[Tensor, " N"],
+    test_density: Float[Tensor, " N"],
+    noise: Float[Tensor, " N"],
+    pool_density: Float[Tensor, " N"],
+    *,
+    smoothness: float,
+    dimension: float,
+) -> float:
+    """The relative sample size rho that the superior density can reach, Def. (def:relSampleSize); at most one.
+
+    Asymptotically MISE(p) is proportional to the integral of q LFC (v / p)^s with s = 2 alpha / (2 alpha + d), which
+    the superior density minimises; rho compares it with p = q. Integrals are means of g / p_X over the pool, and all
+    arguments count up to a constant factor only. rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity.
+    """
+    s = 2.0 * learning_rate(smoothness=smoothness, dimension=dimension)
+    q = normalised(test_density, pool_density)
+    p = superior_density(complexity, q, noise, smoothness=smoothness, dimension=dimension)
+    p = normalised(p, pool_density)
+    # Where p vanishes, so does q, the complexity or the noise: 0 / 0 counts as nothing.
+    best, random = (
+        norm(torch.where(p > 0, q * complexity * (noise / density).pow(s), 0.0), pool_density) for density in (p, q)
+    )
+    return relative_sample_size(math.sqrt(best), math.sqrt(random), smoothness=smoothness, dimension=dimension)
 
 
 def _check(smoothness: float, dimension: float) -> None:

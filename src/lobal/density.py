@@ -1,20 +1,29 @@
-"""Densities of inputs: kernel density estimation and the intrinsic dimension."""
+"""Densities of inputs: estimates, equal norm on a pool, importance weights and the intrinsic dimension."""
 
 import math
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
+from numpy import ndarray
+from scipy.spatial import cKDTree
 from torch import Tensor
 
-from lobal.arrays import Inputs
+from lobal.arrays import Inputs, row_slices
 from lobal.kernels import CHUNK_ENTRIES, scale_inputs, squared_distances
 
 # Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
 RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
 # A few thousand centres pin a density down to a few percent; more only cost time.
 LARGEST_SAMPLE = 2000
+# Above this dimension a product of Gaussians with 2000 centres is mostly empty space: neighbours take over.
+LARGEST_KERNEL_DIMENSION = 3
+# The k-th neighbour's distance gives a density with relative error k^(-1/2): 25 percent.
+NEIGHBOURS = 16
+# Neighbour densities stay within this factor of the typical one, so that none is zero or infinite.
+DENSITY_RANGE = 1e12
 
 
 @final
@@ -57,6 +66,116 @@ class KernelDensity:
     def _log_kernels(self, X: Inputs) -> Float[Tensor, "n k"]:
         squared = squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))
         return -0.5 * squared - self.widths.log().sum() - 0.5 * X.shape[1] * math.log(2.0 * math.pi)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NeighbourDensity:
+    """r^-delta with r the distance to the k-th nearest centre, up to a constant factor.
+
+    Distances are taken in standardised columns, and delta is the intrinsic dimension of the sample: the estimate works
+    where the inputs fill a thin part of many dimensions only. A centre is not its own neighbour. Values are relative
+    to the typical density and within `DENSITY_RANGE` of it.
+    """
+
+    centres: Float[Tensor, "k d"]  # standardised
+    spread: Float[Tensor, " d"]
+    dimension: float  # delta
+    resolution: float = 1.0  # the smallest distance that counts: repeated inputs have distance zero
+    typical: float = 1.0  # the distance at density one
+
+    @classmethod
+    def fit(cls, X: Inputs, *, generator: torch.Generator) -> "NeighbourDensity":
+        """The density of (a sample of) the inputs."""
+        rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
+        spread = X[rows].std(dim=0, correction=0)
+        spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+        dimension = intrinsic_dimension(X[rows], generator=generator)
+        raw = cls(centres=X[rows] / spread, spread=spread, dimension=dimension)
+        distances = raw.distances(X[rows])
+        positive = distances[(distances > 0) & torch.isfinite(distances)]
+        if not len(positive):
+            return raw
+        resolution = positive.min().item()
+        typical = distances.clamp_min(resolution).median().item()
+        return cls(centres=raw.centres, spread=spread, dimension=dimension, resolution=resolution, typical=typical)
+
+    def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The density at every input relative to the typical one."""
+        relative = self.distances(X).clamp_min(self.resolution).log() - math.log(self.typical)
+        return torch.exp(-self.dimension * relative).clamp(1.0 / DENSITY_RANGE, DENSITY_RANGE)
+
+    def distances(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The distance of every input to its k-th nearest centre other than itself."""
+        k = max(1, min(NEIGHBOURS, len(self.centres) - 1))
+        tree = cKDTree(self.centres.cpu().numpy())
+        nearest = torch.as_tensor(tree.query((X / self.spread).cpu().numpy(), k=k + 1, workers=-1)[0]).to(X)
+        return torch.where(nearest[:, 0] == 0.0, nearest[:, k], nearest[:, k - 1])
+
+
+def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Float[Tensor, " N"]:
+    """An estimate of p_X at the pool itself, positive and up to a constant factor (Algorithm 1, line 10).
+
+    A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped: beyond the N values
+    returned, only the centres and one slice of rows are held in memory.
+    """
+    n, d = X.shape
+    rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
+    sample = torch.as_tensor(np.asarray(X[rows], dtype=np.float64))
+    if d > LARGEST_KERNEL_DIMENSION:
+        return _along(X, NeighbourDensity.fit(sample, generator=generator))
+    kernels = KernelDensity.fit(sample, generator=generator)
+    # Every point of the pool is one of N that the density came from, however far it lies from the centres.
+    floor = math.exp(-kernels.widths.log().sum().item() - 0.5 * d * math.log(2.0 * math.pi) - math.log(n))
+    return _along(X, kernels).clamp_min(floor)
+
+
+def _along(X: Real[ndarray, "N d"], density: KernelDensity | NeighbourDensity) -> Float[Tensor, " N"]:
+    parts = [density(torch.as_tensor(np.array(X[rows], dtype=np.float64))) for rows in row_slices(*X.shape)]
+    return torch.cat(parts)
+
+
+def norm(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> float:
+    """The mean of p / p_X over the pool, that is the integral of p in units of that of p_X (Sec. 4.2)."""
+    return (p / pool_density).mean().item()
+
+
+def normalised(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """p / norm(p): at equal norm with the pool density, whose own norm is one (Sec. 4.2)."""
+    size = norm(p, pool_density)
+    if not 0.0 < size < math.inf:
+        raise ValueError(f"a density must be positive somewhere and finite everywhere on the pool, got norm {size}")
+    return p / size
+
+
+def importance_weights(q: Float[Tensor, " n"], p: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """q / p at points drawn from p, with mean one.
+
+    Where p almost vanishes, a single point would outweigh all others. Weights are therefore cut off so that none
+    exceeds the share n^(-1/2) of their sum (truncated importance sampling, Ionides 2008); n counts positive weights.
+    """
+    largest = torch.finfo(q.dtype).max / max(1, len(q))
+    ratio = torch.nan_to_num(q / p, nan=0.0, posinf=largest).clamp_max(largest)
+    positive = int((ratio > 0).sum())
+    if not positive:
+        raise ValueError(f"q must be positive at one of the {len(q)} points at least, got zero at all of them")
+    weights = capped(ratio, math.sqrt(positive))
+    return weights / weights.mean()
+
+
+def capped(weights: Float[Tensor, " n"], parts: float) -> Float[Tensor, " n"]:
+    """The weights, the largest cut down to one height such that none exceeds 1/parts of their sum.
+
+    Needs at least `parts` positive weights. With the j largest cut to the height c and the sum S of the rest,
+    c = (j c + S) / parts; j is the smallest for which no other weight exceeds c.
+    """
+    largest, where = weights.topk(math.ceil(parts))
+    rest = weights.index_fill(0, where, 0.0).sum()
+    # The sums of the rest for j = 0, 1, ...; from the smallest upwards, or huge weights would swallow it.
+    sums = rest + largest.flip(0).cumsum(0).flip(0)
+    heights = sums / (parts - torch.arange(len(largest), dtype=weights.dtype, device=weights.device))
+    first = int((heights >= largest).to(torch.int8).argmax())
+    return weights.clamp_max(heights[first])
 
 
 def intrinsic_dimension(X: Inputs, *, generator: torch.Generator) -> float:

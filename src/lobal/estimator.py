@@ -43,7 +43,15 @@ NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"
 
 SMALLEST_TRAINING_SET = 10
 LARGEST_VALIDATION_SET = 1024  # more hardly sharpens the choice of a state
-SCALARS = ("label_mean_", "label_scale_", "noise_", "scale_", "intrinsic_dimension_", "n_features_in_")
+SCALARS = (
+    "label_mean_",
+    "label_scale_",
+    "noise_",
+    "scale_",
+    "intrinsic_dimension_",
+    "validation_error_",
+    "n_features_in_",
+)
 
 
 class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -194,6 +202,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             self.mixture_, shared = fit_mixture(
                 data, self._settings(len(data.points)), generator, lambda epoch: self._note(epoch, show)
             )
+        # Errors before kappa reached its terminal value are another model's.
+        final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
+        self.validation_error_ = min(epoch.validation_error for epoch in final)
         self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
         self.scale_ = self.label_scale_**2 * float(shared.scale)
         return self
@@ -210,7 +221,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             return self.label_mean_ + self.label_scale_ * _array(self.mixture_.mean(inputs))
         prediction = self.mixture_.predict(inputs)
         mean = self.label_mean_ + self.label_scale_ * _array(prediction.mean)
-        return mean, np.sqrt(self.label_scale_**2 * _array(prediction.variance) + self._noise_at(inputs))
+        return mean, np.sqrt(self.label_scale_**2 * _array(prediction.variance) + self.noise_variance(X))
 
     def gate(self, X: ArrayLike) -> Float[ndarray, "n L"]:
         """Probability of every expert at every input; rows sum to one."""
@@ -245,7 +256,12 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
         inputs = self._inputs(X)
         variance = self.label_scale_**2 * _array(self.mixture_.uncertainty(inputs))
-        return np.asarray(variance + self._noise_at(inputs))
+        return np.asarray(variance + self.noise_variance(X))
+
+    def noise_variance(self, X: ArrayLike) -> Float[ndarray, " n"]:
+        """Variance of the noise of a new label: learned, given, or the average of what was given label by label."""
+        inputs = self._inputs(X)
+        return _known_noise(self.noise if callable(self.noise) else self.noise_, _array(inputs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
@@ -263,7 +279,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             tensors,
             {
                 "mixture": mixture,
-                "parameters": _plain(self.get_params()),
+                "parameters": plain_parameters(self),
                 "history": self.history_,
                 **scalars,
             },
@@ -297,11 +313,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared)
-
-    def _noise_at(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
-        if callable(self.noise):
-            return _known_noise(self.noise, inputs.cpu().numpy())
-        return np.full(len(inputs), self.noise_)
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """The labels' mean and spread, the inputs' intrinsic dimension and, where it is needed, density."""
@@ -426,10 +437,10 @@ def _array(values: Float[Tensor, "..."]) -> Float[ndarray, "..."]:
     return result
 
 
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them: arrays become lists, what is no data is left at its default, said aloud."""
+def plain_parameters(model: MixtureRegressor) -> dict[str, Any]:
+    """A model's options as JSON can hold them: arrays become lists; what is no data is left out, said aloud."""
     plain = {}
-    for name, value in parameters.items():
+    for name, value in model.get_params().items():
         if callable(value) or isinstance(value, np.random.RandomState):
             warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=3)
             continue

@@ -167,7 +167,7 @@ class WhitenedFeatures:
             bandwidths=bandwidths,
             shared=shared,
             kernel=kernel,
-            factor=safe_cholesky(K_zz).lower,
+            factor=safe_cholesky(K_zz).lower.contiguous(),  # in the layout it is saved in, for the same bits after
         )
 
     def __call__(self, X: Inputs) -> Float[Tensor, "L n m"]:

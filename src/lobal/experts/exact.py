@@ -68,7 +68,7 @@ def exact_experts(
     kernel: Kernel,
 ) -> ExactExperts:
     """Full Gaussian processes conditioned on all labels; O(L n^3) time and O(L n^2) memory."""
-    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
+    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower.contiguous()
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
     return ExactExperts(
         inputs=X,

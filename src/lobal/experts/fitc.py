@@ -82,7 +82,8 @@ def inducing_covariance(equations: NormalEquations) -> FullCovariance:
     """The posterior covariance A^-1 = R^-T R^-1 of the whitened inducing values, with A = R R^T."""
     factor = equations.factor
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    return FullCovariance(torch.linalg.solve_triangular(factor, identity, upper=False).mT)
+    root = torch.linalg.solve_triangular(factor, identity, upper=False).mT
+    return FullCovariance(root.contiguous())  # in the layout it is saved in, for the same bits after
 
 
 def analytic_experts(

@@ -1,8 +1,10 @@
+import errno
 import json
 import os
 import pickle
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from safetensors.torch import save
 
 from lobal.record import FORMAT_VERSION, load_record, save_record, write_atomically
+from lobal.record.files import make_folder, remove_unfinished
 
 FIELDS = {"kernel": "gaussian", "kappa": 2, "scores": [0.5, 0.25], "nested": {"empty": None, "alpha": float("inf")}}
 
@@ -70,8 +73,24 @@ def test_a_write_that_fails_midway_leaves_the_old_file(tmp_path: Path, monkeypat
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
-def failing(_: int) -> None:
+def failing(*_: object) -> None:
     raise OSError("disk full")
+
+
+def failing_on_folders(number: int) -> Callable[[int], None]:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, "broken")
+
+    return fsync
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The files and folders flushed, in order."""
+    inodes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: inodes.append(os.fstat(descriptor).st_ino))
+    return inodes
 
 
 def test_fields_that_json_cannot_hold_leave_no_file(tmp_path: Path) -> None:
@@ -85,8 +104,42 @@ def test_readers_never_see_half_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     write_atomically(path, b"old")
     monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.read_bytes()))
     write_atomically(path, b"new")
-    assert seen == [b"old"]
+    assert seen == [b"old", b"new"]  # the content is flushed before the move, the name after it
     assert path.read_bytes() == b"new"
+
+
+def test_the_name_of_a_written_file_is_flushed_with_its_folder(tmp_path: Path, flushed: list[int]) -> None:
+    write_atomically(tmp_path / "text", b"new")
+    assert flushed == [(tmp_path / "text").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_file_system_that_cannot_flush_folders_is_put_up_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", failing_on_folders(errno.EINVAL))
+    write_atomically(tmp_path / "text", b"new")
+    monkeypatch.setattr(os, "fsync", failing_on_folders(errno.EIO))
+    with pytest.raises(OSError, match="broken"):
+        write_atomically(tmp_path / "text", b"new")
+
+
+def test_a_made_folder_is_flushed_with_all_that_were_made_above_it(tmp_path: Path, flushed: list[int]) -> None:
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_what_killed_writers_leave_is_removed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (".hidden", "model", ".hidden.model", "0123456789abcdef"):
+        write_atomically(tmp_path / name, b"mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", failing)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(OSError, match="disk full"):
+            write_atomically(tmp_path / "model", b"killed")
+    assert len(list(tmp_path.iterdir())) == 5
+    remove_unfinished(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {".hidden", "model", ".hidden.model", "0123456789abcdef"}
 
 
 def test_a_saved_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:

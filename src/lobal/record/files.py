@@ -1,7 +1,9 @@
 """Saving and loading without pickle: tensors in safetensors, everything else in JSON beside them."""
 
+import errno
 import json
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 FORMAT_VERSION = 1
+
+# A file on its way to its place: hidden, named for the place, with the token that `write_atomically` adds.
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 
 
 def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
@@ -44,7 +49,10 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that readers see either as it was or complete, whatever happens in between."""
+    """Write a file that readers see either as it was or complete, whatever happens in between.
+
+    When this returns, content and name are on disk.
+    """
     # Opened like any other file: the tempfile module's are readable by their owner only, and would stay so.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -56,3 +64,34 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on disk: a file that was flushed can still lose its name in a power cut."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        # Some network file systems know no such call for folders, and there is nothing to be done about it.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(folder)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, their names on disk, where they do not exist."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in made:
+        sync_folder(folder.parent)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `write_atomically` left in a folder when its process was killed; nobody may be writing there."""
+    for file in folder.glob(".*"):
+        if _UNFINISHED.fullmatch(file.name):
+            file.unlink()

@@ -1,0 +1,115 @@
+"""Who was asked for, who has answered, who failed: the state of a campaign as a fold over its events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+Event = dict[str, Any]
+
+
+class Observations(NamedTuple):
+    """The labelled points in the order they were asked for; a point labelled twice is there twice."""
+
+    X: Float[ndarray, "n d"]
+    y: Float[ndarray, " n"]
+    candidate: Int[ndarray, " n"]  # the candidate each point is, or lies next to
+
+
+@final
+@dataclass(kw_only=True)
+class Entry:
+    """One point of the campaign."""
+
+    candidate: int
+    x: tuple[float, ...]
+    asked: bool
+    labels: list[float] = field(default_factory=list)
+    failed: bool = False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its label is still to come."""
+        return not self.labels and not self.failed
+
+
+@final
+class Ledger:
+    """All points of a campaign by number, in the order they entered it.
+
+    Its order does not depend on the order in which labels arrive, so that a run with many workers, or one that was
+    interrupted, ends with the same data.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._by_candidate: dict[int, int] = {}
+        self._by_input: dict[tuple[float, ...], int] = {}
+
+    def apply(self, event: Event) -> None:
+        """Take note of one event: points "asked" for or "added", labels "told", or points that "failed"."""
+        match event["event"]:
+            case "asked" | "added" as kind:
+                for candidate, x in zip(event["candidates"], event["inputs"], strict=True):
+                    self._enter(candidate, tuple(x), asked=kind == "asked")
+            case "told":
+                for number, label in zip(event["points"], event["labels"], strict=True):
+                    self.entries[number].labels.append(label)
+            case "failed":
+                for number in event["points"]:
+                    self.entries[number].failed = True
+
+    def _enter(self, candidate: int, x: tuple[float, ...], *, asked: bool) -> None:
+        number = len(self.entries)
+        self.entries.append(Entry(candidate=candidate, x=x, asked=asked))
+        self._by_candidate[candidate] = number
+        self._by_input[x] = number
+
+    def number_of_candidate(self, candidate: int) -> int | None:
+        """The point that is this candidate, if it has been asked for or told."""
+        return self._by_candidate.get(candidate)
+
+    def number_at(self, x: Sequence[float]) -> int | None:
+        """The point at exactly this input, if it has been asked for or told."""
+        return self._by_input.get(tuple(x))
+
+    @property
+    def pending(self) -> list[int]:
+        """Points whose label is still to come."""
+        return [number for number, entry in enumerate(self.entries) if entry.is_pending]
+
+    @property
+    def size(self) -> int:
+        """Points that have a label or will have one."""
+        return sum(not entry.failed for entry in self.entries)
+
+    @property
+    def n_labels(self) -> int:
+        """Labels there are."""
+        return sum(len(entry.labels) for entry in self.entries)
+
+    @property
+    def used_candidates(self) -> list[int]:
+        """Candidates not to be asked for again."""
+        return sorted(self._by_candidate)
+
+    def inputs(self, numbers: Sequence[int]) -> Float[ndarray, "n d"]:
+        """The inputs of some points."""
+        return np.array([self.entries[number].x for number in numbers], dtype=np.float64)
+
+    def candidates(self, numbers: Sequence[int]) -> Int[ndarray, " n"]:
+        """The candidates of some points."""
+        return np.array([self.entries[number].candidate for number in numbers], dtype=np.int64)
+
+    def observations(self, dimension: int) -> Observations:
+        """All labels with their points."""
+        rows = [(number, label) for number, entry in enumerate(self.entries) for label in entry.labels]
+        numbers = [number for number, _ in rows]
+        return Observations(
+            self.inputs(numbers).reshape(-1, dimension),
+            np.array([label for _, label in rows], dtype=np.float64),
+            self.candidates(numbers),
+        )

@@ -1,0 +1,259 @@
+"""Figures of a campaign: its learning curves, and where its labels went, for any number of input columns.
+
+Values come at the candidates. Like those of a model, the figures are returned and touch no global state.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+from numpy import ndarray
+
+from lobal.report.figures import ACCENT, DATA, LINES, PREDICTION, TRUTH
+from lobal.report.landscape import Landscape
+from lobal.report.savings import pooled_errors
+
+SUGGESTED = "#E69F00"  # of the same palette as the other colours
+MOST_TICKS = 8  # sizes that have a tick of their own
+N_SLICES = 20  # of a column, for the course of the complexity along it
+
+
+class Curve(NamedTuple):
+    """Errors (seeds, sizes) at ascending numbers of labels."""
+
+    sizes: Sequence[int]
+    rmse: Float[ndarray, "seeds sizes"]
+
+
+def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Figure:
+    """Pooled errors against the number of labels, with standard errors, and the slope of the learning rate n^-tau."""
+    figure = Figure(figsize=(6.0, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for (name, curve), colour in zip(curves.items(), LINES, strict=False):
+        pooled, spread = pooled_errors(curve.rmse)
+        axes.errorbar(
+            curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
+        )
+    sizes, lowest = _lowest(curves)
+    guide = 0.85 * min(lowest * sizes**rate) * sizes**-rate  # below every curve
+    slope = "1/2" if rate == 0.5 else f"{rate:.2g}"
+    axes.plot(sizes, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=rf"slope $n^{{-{slope}}}$")
+    axes.set(xscale="log", yscale="log", xlabel="labels $n$", ylabel="RMSE")
+    for axis in (axes.xaxis, axes.yaxis):
+        _number_logarithmic(axis)
+    if len(sizes) <= MOST_TICKS:
+        axes.set_xticks(sizes, labels=[f"{size:.0f}" for size in sizes])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def training_histogram_figure(landscape: Landscape) -> Figure:
+    """One column: labelled and suggested inputs as a histogram, against the densities they do and should follow."""
+    _check_columns(landscape, 1)
+    x, labelled, suggested = (part[:, 0] for part in (landscape.points, landscape.labelled, landscape.suggested))
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    number = len(labelled) + len(suggested)
+    bins = np.linspace(x.min(), x.max(), 1 + int(np.clip(1.5 * number**0.5, 8, 80)))
+    parts = {f"labelled, {len(labelled)}": labelled, f"suggested, {len(suggested)}": suggested}
+    kept = {name: part for name, part in parts.items() if len(part)}
+    axes.hist(
+        list(kept.values()),
+        bins=list(bins),
+        weights=[np.full(len(part), 1.0 / (number * (bins[1] - bins[0]))) for part in kept.values()],
+        stacked=True,
+        color=[{"l": DATA, "s": SUGGESTED}[name[0]] for name in kept],
+        label=list(kept),
+    )
+    order = np.argsort(x, kind="stable")
+    for values, colour, name in (
+        (landscape.training_density, TRUTH, "training density $p_k$"),
+        (landscape.superior_density, PREDICTION, "superior training\ndensity"),
+    ):
+        area = np.trapezoid(values[order], x[order])
+        axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
+    axes.set(xlabel=landscape.names[0], ylabel="density", ylim=(0.0, None))
+    axes.margins(x=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+    return figure
+
+
+def density_map_figure(landscape: Landscape) -> Figure:
+    """Two columns: maps of complexity, bandwidth and superior density over the candidates, and of the labels."""
+    _check_columns(landscape, 2)
+    figure = Figure(figsize=(9.6, 7.6), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True, sharey=True)
+    _draw_values(panels[0, 0], landscape, landscape.complexity, (0, 1), "local complexity (LFC)", "magma")
+    _draw_values(panels[0, 1], landscape, landscape.bandwidth, (0, 1), "local bandwidth (LOB)", "viridis")
+    _draw_values(panels[1, 0], landscape, landscape.superior_density, (0, 1), "superior training density", "magma")
+    _draw_labelled(panels[1, 1], landscape, (0, 1))
+    _name_columns(panels, landscape, (0, 1))
+    return figure
+
+
+def complexity_panels_figure(landscape: Landscape) -> Figure:
+    """Any number of columns: how complexity is distributed, and its course along the two columns it depends on most."""
+    first, second = telling_columns(landscape.points, landscape.complexity)
+    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    panels = figure.subplots(2, 3)
+    _draw_distribution(panels[0, 0], landscape.complexity)
+    for axes, column in ((panels[0, 1], first), (panels[0, 2], second)):
+        _draw_course(axes, landscape, column)
+    panels[0, 2].sharey(panels[0, 1])
+    pair = (first, second)
+    _draw_values(panels[1, 0], landscape, landscape.complexity, pair, "local complexity (LFC)", "magma")
+    _draw_values(panels[1, 1], landscape, landscape.superior_density, pair, "superior training density", "magma")
+    _draw_labelled(panels[1, 2], landscape, pair)
+    _name_columns(panels[1:], landscape, pair)
+    return figure
+
+
+def telling_columns(points: Float[ndarray, "n d"], complexity: Float[ndarray, " n"]) -> tuple[int, int]:
+    """The two columns along which log LFC varies most, by the variance of its mean over slices of equal numbers."""
+    if points.shape[1] < 2:
+        raise ValueError(f"a choice of two columns needs at least two, got inputs of shape {points.shape}")
+    logarithm = np.log(complexity)
+    shares = [np.average((means - logarithm.mean()) ** 2, weights=sizes) for means, sizes in _slices(points, logarithm)]
+    first, second = np.argsort(shares, kind="stable")[::-1][:2]
+    return int(first), int(second)
+
+
+def _slices(
+    points: Float[ndarray, "n d"], values: Float[ndarray, " n"]
+) -> list[tuple[Float[ndarray, " k"], Float[ndarray, " k"]]]:
+    """Of every column, the mean of the values in each of its slices and the number of points there."""
+    result = []
+    for column in points.T:
+        edges = np.unique(np.quantile(column, np.linspace(0.0, 1.0, N_SLICES + 1)[1:-1]))
+        slice_of = np.searchsorted(edges, column)
+        sizes = np.bincount(slice_of).astype(float)
+        filled = sizes > 0.0
+        result.append(((np.bincount(slice_of, weights=values)[filled]) / sizes[filled], sizes[filled]))
+    return result
+
+
+def _lowest(curves: Mapping[str, Curve]) -> tuple[Float[ndarray, " sizes"], Float[ndarray, " sizes"]]:
+    """All sizes of the curves, and the smallest error at each."""
+    if not curves:
+        raise ValueError("a learning curve needs at least one curve, got none")
+    best: dict[float, float] = {}
+    for name, curve in curves.items():
+        pooled, _ = pooled_errors(curve.rmse)
+        if len(pooled) != len(curve.sizes):
+            raise ValueError(f"curve {name!r} has {len(curve.sizes)} sizes but errors of {len(pooled)}")
+        for size, error in zip(curve.sizes, pooled, strict=True):
+            best[float(size)] = min(best.get(float(size), np.inf), float(error))
+    sizes = sorted(best)
+    return np.array(sizes), np.array([best[size] for size in sizes])
+
+
+def _check_columns(landscape: Landscape, number: int) -> None:
+    if landscape.points.shape[1] != number:
+        raise ValueError(f"this figure shows inputs of shape (n, {number}), got {landscape.points.shape}")
+
+
+def _draw_values(
+    axes: Axes,
+    landscape: Landscape,
+    values: Float[ndarray, " n"],
+    pair: tuple[int, int],
+    title: str,
+    cmap: str,
+) -> None:
+    """Candidates in the colour of their value, the largest on top."""
+    order = np.argsort(values)
+    x, y = landscape.points[order][:, pair].T
+    dots = axes.scatter(
+        x,
+        y,
+        c=values[order],
+        s=_dot_size(len(values)),
+        cmap=cmap,
+        norm=_logarithmic(values),
+        linewidths=0.0,
+        rasterized=True,
+    )
+    axes.set_title(title, fontsize="medium")
+    if not isinstance(dots.norm, LogNorm):
+        axes.figure.colorbar(dots, ax=axes)
+        return
+    bar = axes.figure.colorbar(dots, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.2g")
+    bar.minorticks_off()
+
+
+def _draw_labelled(axes: Axes, landscape: Landscape, pair: tuple[int, int]) -> None:
+    """Labelled inputs in the colour of their turn, suggested ones as rings, candidates grey below."""
+    axes.plot(*landscape.points[:, pair].T, ".", color="0.85", markersize=1.5, zorder=0.0)
+    x, y = landscape.labelled[:, pair].T
+    turns = axes.scatter(
+        x,
+        y,
+        c=np.arange(1, len(landscape.labelled) + 1),
+        s=10.0,
+        cmap="viridis",
+        linewidths=0.0,
+    )
+    axes.figure.colorbar(turns, ax=axes, label="turn")
+    title = f"{len(landscape.labelled)} labelled inputs"
+    if len(landscape.suggested):
+        axes.plot(*landscape.suggested[:, pair].T, "o", color=PREDICTION, fillstyle="none", markersize=4.0)
+        title += f", {len(landscape.suggested)} suggested (rings)"
+    axes.set_title(title, fontsize="medium")
+
+
+def _draw_distribution(axes: Axes, complexity: Float[ndarray, " n"]) -> None:
+    """Histogram of LFC relative to its median, on a logarithmic axis."""
+    relative = complexity / np.median(complexity)
+    lower, upper = min(relative.min(), 0.9), max(relative.max(), 1.1)
+    axes.hist(relative, bins=list(np.geomspace(lower, upper, 40)), color=ACCENT)
+    axes.set(xscale="log", xlabel="LFC relative to its median", ylabel="candidates")
+    _number_logarithmic(axes.xaxis)
+    axes.set_title("distribution of the local complexity", fontsize="medium")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_course(axes: Axes, landscape: Landscape, column: int) -> None:
+    """LFC against one column, with its (geometric) mean in slices of the column."""
+    x = landscape.points[:, column]
+    relative = landscape.complexity / np.median(landscape.complexity)
+    axes.plot(x, relative, ".", color=DATA, markersize=1.5, zorder=0.0)
+    chosen = landscape.points[:, [column]]
+    (means, _), (centres, _) = _slices(chosen, np.log(relative))[0], _slices(chosen, x)[0]
+    axes.plot(centres, np.exp(means), color=TRUTH, linewidth=1.2, label="mean")
+    axes.set(yscale="log", xlabel=landscape.names[column], ylabel="LFC relative to its median")
+    _number_logarithmic(axes.yaxis)
+    axes.set_title(f"along {landscape.names[column]}", fontsize="medium")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _number_logarithmic(axis: Axis) -> None:
+    """Plain numbers at 1, 2 and 5 of every decade."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def _name_columns(panels: ndarray, landscape: Landscape, pair: tuple[int, int]) -> None:
+    for axes in panels[-1]:
+        axes.set_xlabel(landscape.names[pair[0]])
+    for axes in panels[:, 0]:
+        axes.set_ylabel(landscape.names[pair[1]])
+
+
+def _logarithmic(values: Float[ndarray, " n"]) -> Normalize:
+    """A logarithmic scale without the outermost percent, which would take up most of it; plain for a constant."""
+    lower, upper = np.quantile(values, [0.01, 0.99])
+    return LogNorm(lower, upper, clip=True) if 0.0 < lower < upper else Normalize()
+
+
+def _dot_size(number: int) -> float:
+    """Dots that cover a panel about once, whatever their number."""
+    return float(np.clip(6e4 / number, 1.5, 30.0))

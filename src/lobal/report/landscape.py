@@ -1,0 +1,63 @@
+"""A campaign at its candidates: the numbers behind its figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+MOST_POINTS = 10_000  # of a scatter plot; more hide each other
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Landscape:
+    """What a campaign's model says at (some of) the candidates, and which inputs were labelled and suggested."""
+
+    points: Float[ndarray, "n d"]
+    names: tuple[str, ...]  # of the d columns
+    complexity: Float[ndarray, " n"]  # LFC, up to a factor
+    bandwidth: Float[ndarray, " n"]  # LOB
+    superior_density: Float[ndarray, " n"]  # up to a factor
+    training_density: Float[ndarray, " n"]  # p_k of labelled and suggested points, up to a factor
+    labelled: Float[ndarray, "labelled d"]  # in the order they were asked for
+    suggested: Float[ndarray, "suggested d"]  # labels still to come
+
+    def __post_init__(self) -> None:
+        if len(self.names) != self.points.shape[1]:
+            raise ValueError(f"{self.points.shape[1]} input columns need as many names, got {list(self.names)}")
+
+
+def landscape(
+    learner: Any,  # noqa: ANN401 - an ActiveLearner, which has a model
+    names: Sequence[str] | None = None,
+) -> Landscape:
+    """The learner at no more than 10,000 of its candidates, chosen by chance but always the same."""
+    total, d = learner.candidates.X.shape
+    rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
+    points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
+    return Landscape(
+        points=points,
+        names=_drawable(names) if names is not None else tuple(f"$x_{{{j + 1}}}$" for j in range(d)),
+        complexity=learner.local_complexity()[rows],
+        bandwidth=learner.model.local_bandwidth(points),
+        superior_density=learner.superior_density()[rows],
+        training_density=learner.training_density()[rows],
+        labelled=np.asarray(learner.labelled.X, dtype=np.float64),
+        suggested=suggested_inputs(learner),
+    )
+
+
+def suggested_inputs(learner: Any) -> Float[ndarray, "n d"]:  # noqa: ANN401 - an ActiveLearner
+    """Inputs of the points that were asked for and whose labels are still to come."""
+    pending = np.asarray(learner.pending)
+    if not learner.is_box:
+        pending = learner.candidates.X[pending.astype(int)]
+    return np.asarray(pending, dtype=np.float64).reshape(len(pending), learner.candidates.X.shape[1])
+
+
+def _drawable(names: Sequence[str]) -> tuple[str, ...]:
+    """Names in which a dollar is a dollar, not the beginning of a formula."""
+    return tuple(name.replace("$", r"\$") for name in names)

@@ -1,0 +1,153 @@
+"""Labels saved by active learning: measured against random labels, or expected before any are spent."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from lobal.complexity import learning_rate
+
+LITTLE_TO_GAIN = 0.9  # attainable relative sample size above which a tenth of the labels is all there is to save
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error, which a single repetition does not have."""
+
+    value: float
+    standard_error: float | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Savings:
+    """Relative required sample sizes rho: below one, active learning saves labels."""
+
+    rho: Float[ndarray, " sizes"]
+    standard_error: Float[ndarray, " sizes"] | None
+    overall: Estimate  # the geometric mean over the sizes
+
+    def verdict(self) -> str:
+        """What the sizes together say, in one sentence."""
+        return verdict(*self.overall)
+
+
+def relative_sample_sizes(
+    rmse_active: Any,  # noqa: ANN401 - array-likes of any kind, checked here
+    rmse_random: Any,  # noqa: ANN401 - as above
+    *,
+    smoothness: float,
+    dimension: float,
+) -> Savings:
+    """Relative required sample sizes of an active against a random design, Eq. (eq:relSampleSizeGPRApprox).
+
+    Each (seeds, sizes) matrix is pooled over its seeds, and rho = (RMSE_active / RMSE_random)^(1 / tau) at every size.
+    The standard errors are jackknifed on the logarithm: over pairs where both arms have as many seeds, which then
+    have to be in the same order, and over each arm by itself otherwise.
+    """
+    active, random = _errors(rmse_active, "rmse_active"), _errors(rmse_random, "rmse_random")
+    if active.shape[1] != random.shape[1]:
+        raise ValueError(
+            f"both arms need errors (seeds, sizes) at the same sizes, got shapes {active.shape} and {random.shape}"
+        )
+    exponent = 1.0 / learning_rate(smoothness=smoothness, dimension=dimension)
+    logarithm = exponent * (_log_pooled(active) - _log_pooled(random))
+    each, mean = _log_deviations(active, random, exponent)
+    rho, overall = np.exp(logarithm), math.exp(logarithm.mean())
+    return Savings(
+        rho=rho,
+        standard_error=None if each is None else rho * each,
+        overall=Estimate(overall, None if mean is None else overall * mean),
+    )
+
+
+def pooled_errors(
+    rmse: Any,  # noqa: ANN401 - as above
+) -> tuple[Float[ndarray, " sizes"], Float[ndarray, " sizes"] | None]:
+    """Root of the mean over seeds of the squared errors (seeds, sizes), with its jackknifed standard error."""
+    errors = _errors(rmse, "rmse")
+    pooled = np.exp(_log_pooled(errors))
+    if len(errors) < 2:
+        return pooled, None
+    return pooled, pooled * np.sqrt(_jackknife_variance(_without_each(errors)))
+
+
+def verdict(rho: float, standard_error: float | None) -> str:
+    """What a measured relative sample size says; a difference from one counts from two standard errors on."""
+    if not 0.0 < rho < math.inf:
+        raise ValueError(f"a relative sample size must be positive and finite, got {rho}")
+    if standard_error is None:
+        return f"rho = {rho:.2f}, from a single repetition: repeat it with other seeds to tell a gain from chance"
+    if not 0.0 <= standard_error < math.inf:
+        raise ValueError(f"a standard error must be finite and at least zero, got {standard_error}")
+    spread = _percent(standard_error, standard_error)
+    if rho + 2.0 * standard_error < 1.0:
+        return f"active learning saved {_percent(1.0 - rho, standard_error)} ± {spread} of the labels"
+    if rho - 2.0 * standard_error > 1.0:
+        return f"active learning cost {_percent(rho - 1.0, standard_error)} ± {spread} more labels"
+    clear = "no clear gain" if rho < 1.0 else "no gain"
+    return f"{clear} here (rho = {rho:.2f} ± {standard_error:.2f})"
+
+
+def expectation(attainable: float) -> str:
+    """What there is to gain before labels are spent, from the attainable relative sample size in (0, 1]."""
+    if not 0.0 < attainable <= 1.0:
+        raise ValueError(f"an attainable relative sample size must lie in (0, 1], got {attainable}")
+    if attainable > LITTLE_TO_GAIN:
+        return "little or nothing to gain: the target is about equally complex everywhere"
+    return f"up to {100.0 * (1.0 - attainable):.0f}% of the labels can be saved"
+
+
+def _errors(
+    values: Any,  # noqa: ANN401 - as above
+    name: str,
+) -> Float[ndarray, "seeds sizes"]:
+    """`values` as a matrix of positive numbers."""
+    try:
+        errors = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix (seeds, sizes) of numbers, got {values!r}") from error
+    if errors.ndim != 2 or errors.size == 0:
+        raise ValueError(f"{name} must have shape (seeds, sizes) with at least one of each, got {errors.shape}")
+    wrong = ~(np.isfinite(errors) & (errors > 0.0))
+    if wrong.any():
+        seed, size = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{name} must be finite and above zero, got {errors[seed, size]} at seed {seed} and size {size}"
+        )
+    return errors
+
+
+def _log_pooled(errors: Float[ndarray, "seeds sizes"]) -> Float[ndarray, " sizes"]:
+    return np.asarray(0.5 * np.log(np.square(errors).mean(axis=0)))
+
+
+def _without_each(errors: Float[ndarray, "seeds sizes"]) -> Float[ndarray, "seeds sizes"]:
+    """`_log_pooled` of all seeds but one, for each."""
+    return np.stack([_log_pooled(np.delete(errors, seed, axis=0)) for seed in range(len(errors))])
+
+
+def _jackknife_variance(leave_one_out: Float[ndarray, "seeds ..."]) -> Float[ndarray, "..."]:
+    return np.asarray((len(leave_one_out) - 1) * leave_one_out.var(axis=0))
+
+
+def _log_deviations(
+    active: Float[ndarray, "active sizes"], random: Float[ndarray, "random sizes"], exponent: float
+) -> tuple[Float[ndarray, " sizes"] | None, float | None]:
+    """Standard errors of log rho at every size and of its mean over them."""
+    if min(len(active), len(random)) < 2:
+        return None, None
+    arms = [_without_each(active), _without_each(random)]
+    if len(active) == len(random):  # a pair of seeds is left out at once
+        arms = [arms[0] - arms[1]]
+    each = sum(_jackknife_variance(arm) for arm in arms)
+    mean = sum(float(_jackknife_variance(arm.mean(axis=1))) for arm in arms)
+    return exponent * np.sqrt(each), exponent * math.sqrt(mean)
+
+
+def _percent(share: float, standard_error: float) -> str:
+    """A share in percent, to the last digit that its standard error can be seen in."""
+    digits = 0 if standard_error >= 0.01 else 1
+    return f"{100.0 * share:.{digits}f}%"

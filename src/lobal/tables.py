@@ -1,0 +1,214 @@
+"""Tables of named columns from CSV, parquet and npz files, and back; CSV and npz need nothing but numpy.
+
+Rows count from zero, below the header. Text stays as it is written until numbers are asked for.
+"""
+
+import csv
+import io
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+Columns: TypeAlias = Mapping[str, ndarray]
+
+MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # how files write that there is no value, in lower case
+SEPARATORS = (",", ";", "\t")
+FORMATS = (".csv", ".parquet", ".npz")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Columns of equal length by name, and the name of the file they come from, for messages."""
+
+    source: str
+    columns: dict[str, ndarray]  # of text or numbers, (n,) each
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> ndarray:
+        """The values of a column as they were read."""
+        if name not in self.columns:
+            raise ValueError(f"{self.source} has no column {name!r}; its columns are {', '.join(self.columns)}")
+        return self.columns[name]
+
+    def numbers(self, name: str, *, missing: bool = False) -> Float[ndarray, " n"]:
+        """A column as finite numbers; where `missing` is allowed, what is missing or infinite is NaN."""
+        values = self._parsed(name)
+        gaps = ~np.isfinite(values)
+        if gaps.any() and not missing:
+            row = int(np.flatnonzero(gaps)[0])
+            raise ValueError(
+                f"column {name!r} of {self.source} has no finite number in row {row}; fill it in or leave the row out"
+            )
+        return np.where(gaps, np.nan, values)
+
+    def matrix(self, names: Sequence[str]) -> Float[ndarray, "n d"]:
+        """Several columns as finite numbers side by side."""
+        return np.stack([self.numbers(name) for name in names], axis=1)
+
+    def identifiers(self, name: str) -> list[str]:
+        """A column as text by which rows are known, none of them empty; 7.0 reads 7."""
+        values = self.column(name)
+        if values.dtype.kind == "f" and (np.isfinite(values) & (values == np.round(values))).all():
+            values = values.astype(np.int64)
+        texts: list[str] = values.astype(str).tolist()
+        empty = next((row for row, text in enumerate(texts) if text.lower() in MISSING), None)
+        if empty is not None:
+            raise ValueError(f"column {name!r} of {self.source} has no identifier in row {empty}")
+        return texts
+
+    def _parsed(self, name: str) -> Float[ndarray, " n"]:
+        column = self.column(name)
+        if column.dtype.kind in "biuf":
+            return column.astype(np.float64)
+        texts = np.where(_is_missing(column.astype(str)), "nan", column.astype(str))
+        try:
+            return texts.astype(np.float64)
+        except ValueError:
+            row = next(row for row, text in enumerate(texts) if not _is_number(text))
+            raise ValueError(
+                f"column {name!r} of {self.source} has to hold numbers, but has {str(texts[row])!r} in row {row}"
+            ) from None
+
+
+def read_table(path: Path) -> Table:
+    """The table of a .csv, .parquet or .npz file.
+
+    A CSV file names its columns in its first line and separates them by commas, semicolons or tabs. A matrix X of an
+    npz file becomes columns X_0, X_1, ...
+    """
+    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
+    columns = readers[_format(path)](path)
+    lengths = {name: len(column) for name, column in columns.items()}
+    if not columns or len(set(lengths.values())) > 1:
+        raise ValueError(f"{path} has to hold columns of equal length, got {lengths}")
+    return Table(source=str(path), columns=columns)
+
+
+def table_content(columns: Columns, path: Path) -> bytes:
+    """What a file of that name would hold, for whoever writes it; numbers come back as they were."""
+    writers = {".csv": _csv_content, ".parquet": _parquet_content, ".npz": _npz_content}
+    return writers[_format(path)](columns)
+
+
+def _format(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}")
+    return suffix
+
+
+def _read_csv(path: Path) -> dict[str, ndarray]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}") from error
+    separator = max(SEPARATORS, key=text.partition("\n")[0].count)
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=separator) if row]
+    if not rows:
+        raise ValueError(f"{path} is empty; its first line has to name the columns")
+    header, body = rows[0], rows[1:]
+    _check_header(header, path)
+    uneven = next((number for number, row in enumerate(body) if len(row) != len(header)), None)
+    if uneven is not None:
+        raise ValueError(f"row {uneven} of {path} has {len(body[uneven])} cells, the header has {len(header)}")
+    return {name: np.array([row[j] for row in body], dtype=str) for j, name in enumerate(header)}
+
+
+def _check_header(header: list[str], path: Path) -> None:
+    repeated = [name for name in header if header.count(name) > 1 or not name]
+    if repeated:
+        raise ValueError(f"every column of {path} needs a name of its own, got {repeated[0]!r} in {', '.join(header)}")
+    # Numbers that count the columns are names pandas gives.
+    if all(map(_is_number, header)) and header != [str(j) for j in range(len(header))]:
+        raise ValueError(f"the first line of {path} has to name the columns, got {', '.join(header)}")
+
+
+def _read_npz(path: Path) -> dict[str, ndarray]:
+    columns: dict[str, ndarray] = {}
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in arrays.files:
+                columns |= _columns_of(name, arrays[name])
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
+    return columns
+
+
+def _columns_of(name: str, array: ndarray) -> dict[str, ndarray]:
+    if array.ndim == 1:
+        return {name: array}
+    if array.ndim == 2:
+        return {f"{name}_{j}": column for j, column in enumerate(array.T)}
+    raise ValueError(f"array {name!r} must have shape (n,) or (n, d), got {array.shape}")
+
+
+def _read_parquet(path: Path) -> dict[str, ndarray]:
+    pandas = _pandas()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        frame = pandas.read_parquet(path)
+    except Exception as error:  # pyarrow's own errors, and only there where it is installed
+        raise ValueError(f"{path} cannot be read as a parquet file: {error}") from error
+    if frame.index.name is not None:
+        frame = frame.reset_index()
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
+
+
+def _pandas() -> Any:  # noqa: ANN401 - a module that need not be there
+    try:
+        import pandas
+        import pyarrow  # noqa: F401 - what pandas reads parquet with
+    except ImportError as error:
+        raise ValueError("parquet files need pandas and pyarrow: pip install 'lobal[tables]', or use CSV") from error
+    return pandas
+
+
+def _csv_content(columns: Columns) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    # As Python's own numbers, whose text is the shortest that reads back the same.
+    writer.writerows(zip(*([_cell(value) for value in column.tolist()] for column in columns.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _parquet_content(columns: Columns) -> bytes:
+    content: bytes = _pandas().DataFrame(dict(columns)).to_parquet(index=False)
+    return content
+
+
+def _npz_content(columns: Columns) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **{name: _plain(column) for name, column in columns.items()})  # type: ignore[arg-type]  # a stub
+    return content.getvalue()
+
+
+def _plain(column: ndarray) -> ndarray:
+    return column.astype(str) if column.dtype.kind == "O" else column
+
+
+def _is_missing(texts: ndarray) -> Bool[ndarray, " n"]:
+    return np.isin(np.char.lower(texts), MISSING)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
