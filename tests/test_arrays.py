@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from jaxtyping import TypeCheckError
 
-from lobal.arrays import as_column, resolve_device
+from lobal import arrays
+from lobal.arrays import as_column, as_matrix, resolve_device, row_slices
 from lobal.kernels import WhitenedFeatures, gaussian, squared_distances
 
 at_least_zero = st.floats(0.0, allow_infinity=False)
@@ -107,3 +108,24 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unknown_device_is_an_error_that_shows_it() -> None:
     with pytest.raises(ValueError, match="device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got 'abacus'"):
         resolve_device("abacus")
+
+
+@given(n=st.integers(0, 50), columns=st.integers(1, 30))
+def test_slices_cover_every_row_once_and_are_not_too_large(n: int, columns: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "SLICE_ENTRIES", 20)
+        slices = list(row_slices(n, columns))
+    assert [row for rows in slices for row in range(n)[rows]] == list(range(n))
+    assert all(rows.stop - rows.start <= max(1, 20 // columns) for rows in slices)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float32, np.float64])
+def test_a_matrix_keeps_its_type(dtype: type) -> None:
+    assert as_matrix(np.ones((3, 2), dtype=dtype), name="X").dtype == dtype
+
+
+@pytest.mark.parametrize("values", [[[True, False]], np.array([[1, 2.5]], dtype=object)])
+def test_truth_values_and_objects_become_numbers(values: object) -> None:
+    matrix = as_matrix(values, name="X")
+    assert matrix.dtype == np.float64
+    np.testing.assert_array_equal(matrix, np.asarray(values, dtype=np.float64))

@@ -2,11 +2,16 @@ import math
 import re
 from collections.abc import Callable
 
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
 from torch import Tensor
 
 from lobal.complexity import (
+    attainable_sample_size,
     inducing_target,
     learning_rate,
     local_bandwidth,
@@ -196,10 +201,100 @@ def test_errors_below_zero_are_refused_and_shown(rmse: float, rmse_random: float
         relative_sample_size(rmse, rmse_random, smoothness=2.0, dimension=1.0)
 
 
+@every_smoothness
+@every_dimension
+def test_a_homogeneous_problem_attains_a_relative_sample_size_of_one(
+    smoothness: float, dimension: float, generator: torch.Generator
+) -> None:
+    constant, p_X = torch.full((20,), 3.0, dtype=torch.float64), positive(generator)
+    rho = attainable_sample_size(
+        constant, torch.ones_like(p_X), constant, p_X, smoothness=smoothness, dimension=dimension
+    )
+    assert rho == pytest.approx(1.0)
+
+
+@given(
+    values=npst.arrays(np.float64, (4, 12), elements=st.floats(1e-4, 1e4)),
+    smoothness=st.floats(0.2, 50.0) | st.just(math.inf),
+    dimension=st.floats(1.0, 10.0),
+)
+def test_the_superior_density_never_needs_more_labels_than_random_sampling(
+    values: np.ndarray, smoothness: float, dimension: float
+) -> None:
+    rho = attainable_sample_size(*torch.from_numpy(values), smoothness=smoothness, dimension=dimension)
+    assert 0.0 < rho <= 1.0 + 1e-9
+
+
+@every_smoothness
+@pytest.mark.parametrize("scaled", [0, 1, 2, 3])
+def test_the_attainable_sample_size_does_not_depend_on_constant_factors(
+    scaled: int, smoothness: float, generator: torch.Generator
+) -> None:
+    values = [positive(generator) for _ in range(4)]
+    before = attainable_sample_size(*values, smoothness=smoothness, dimension=2.0)
+    values[scaled] = 1000.0 * values[scaled]
+    assert attainable_sample_size(*values, smoothness=smoothness, dimension=2.0) == pytest.approx(before)
+
+
+def test_the_attainable_sample_size_at_a_million_derivatives_is_that_at_infinity(generator: torch.Generator) -> None:
+    values = [positive(generator) for _ in range(4)]
+    nearly, at_infinity = (attainable_sample_size(*values, smoothness=a, dimension=3.0) for a in (1e6, math.inf))
+    assert nearly == pytest.approx(at_infinity, rel=1e-4)
+
+
+@every_smoothness
+@every_dimension
+def test_the_attainable_sample_size_compares_integrated_errors(
+    smoothness: float, dimension: float, generator: torch.Generator
+) -> None:
+    """On a uniform pool: MISE(p) = C_n int q LFC (v / p)^s with rate n^-s, at the superior density and at q."""
+    complexity, q, noise = (positive(generator) for _ in range(3))
+    s = 1.0 if math.isinf(smoothness) else 2.0 * smoothness / (2.0 * smoothness + dimension)
+    q = q / q.mean()
+    best = (q * complexity * noise**s).pow(1.0 / (1.0 + s)).mean() ** (1.0 + s)
+    random = (q * complexity * (noise / q) ** s).mean()
+    rho = attainable_sample_size(complexity, q, noise, torch.ones_like(q), smoothness=smoothness, dimension=dimension)
+    assert rho == pytest.approx((best / random).item() ** (1.0 / s))
+
+
+@pytest.mark.parametrize(("level", "share"), [(100.0, 0.1), (4.0, 0.5), (1e4, 0.01)])
+def test_a_complexity_of_two_levels_has_a_closed_form(level: float, share: float) -> None:
+    """(1 + share (sqrt(level) - 1))^2 / (1 + share (level - 1)) at alpha = infinity."""
+    n = 1000
+    complexity = torch.where(torch.arange(n) < share * n, level, 1.0).double()
+    one = torch.ones(n, dtype=torch.float64)
+    rho = attainable_sample_size(complexity, one, one, one, smoothness=math.inf, dimension=2.0)
+    assert rho == pytest.approx((1.0 + share * (math.sqrt(level) - 1.0)) ** 2 / (1.0 + share * (level - 1.0)))
+
+
+@every_smoothness
+def test_the_attainable_sample_size_does_not_depend_on_how_the_pool_lies(
+    smoothness: float, generator: torch.Generator
+) -> None:
+    """The same integrals from a uniform pool and from one of density 2x."""
+    u = torch.rand(400_000, dtype=torch.float64, generator=generator)
+
+    def rho(x: Tensor, p_X: Tensor) -> float:
+        return attainable_sample_size(
+            0.1 + x.square(), torch.ones_like(x), 1.0 + x, p_X, smoothness=smoothness, dimension=1.0
+        )
+
+    assert rho(u.sqrt(), 2.0 * u.sqrt()) == pytest.approx(rho(u, torch.ones_like(u)), abs=0.01)
+
+
+@every_smoothness
+def test_where_nothing_is_predicted_costs_nothing(smoothness: float) -> None:
+    complexity, one = tensor(1.0, 9.0, 50.0, 0.0), tensor(1.0, 1.0, 1.0, 1.0)
+    rho = attainable_sample_size(complexity, tensor(1.0, 1.0, 0.0, 0.0), one, one, smoothness=smoothness, dimension=1.0)
+    without = attainable_sample_size(complexity[:2], one[:2], one[:2], one[:2], smoothness=smoothness, dimension=1.0)
+    assert rho == pytest.approx(without)
+
+
 FORMULAS: dict[str, Callable[..., object]] = {
     "complexity": lambda **options: local_complexity(tensor(1.0), tensor(1.0), **options),
     "density": lambda **options: superior_density(tensor(1.0), tensor(1.0), tensor(1.0), **options),
     "rate": learning_rate,
+    "attainable": lambda **options: attainable_sample_size(*[tensor(1.0)] * 4, **options),
     "share": lambda **options: relative_sample_size(1.0, 2.0, **options),
 }
 every_formula = pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS.keys())

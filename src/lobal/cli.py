@@ -1,5 +1,7 @@
 """The command line: one thin function per command, heavy imports inside, so that help comes at once."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +32,7 @@ def lobal(
     lobal fits a mixture of Gaussian processes with different bandwidths and learns which of them the data need
     where. The smaller this local bandwidth, the more complex the function there, and the more labels it deserves.
 
-    Start with **lobal demo**.
+    Start with **lobal demo**, then ask **lobal suggest** about data of your own.
     """
 
 
@@ -52,3 +54,87 @@ def demo(
     from lobal.experiments.doppler import demonstrate
 
     demonstrate(n, seed, output, quiet=quiet)
+
+
+@app.command()
+def suggest(
+    pool: Annotated[
+        Path, typer.Argument(metavar="POOL", help="All candidates, one a row, labelled or not: CSV, parquet or npz.")
+    ],
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Those labelled so far: CSV, parquet or npz.")],
+    target: Annotated[str, typer.Option(help="Column of the labels that holds the result.")],
+    number: Annotated[int, typer.Option(min=1, help="How many points to suggest.")] = 64,
+    output: Annotated[Path, typer.Option(help="File for the suggested points: CSV, parquet or npz.")] = Path(
+        "next.csv"
+    ),
+    identifier: Annotated[
+        str | None, typer.Option("--id", help="Column that names the rows of both files; inputs do so otherwise.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    report: Annotated[
+        Path | None, typer.Option(help="File for the page that says why.", show_default="the output's name with .html")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Suggest which candidates to label next.
+
+    POOL holds every input that predictions will be wanted for; all its columns but the target and the identifier are
+    inputs, and have to be numbers. LABELS holds the results so far; its rows are found in POOL by **--id** or by the
+    same input columns. A row without a result failed, and is not suggested again. With fewer than ten labels the
+    suggestions are random.
+
+    The suggested rows come with **local_complexity**, how quickly the target changes there, and **superior_density**,
+    how many labels such a place deserves. The report shows both over all candidates, and what there is to gain.
+
+    Example: **lobal suggest pool.csv labels.csv --target y --id sample --number 64 --output next.csv**
+
+    Label those rows, add them to labels.csv, and run it again.
+    """
+    from rich.console import Console
+
+    from lobal.suggestion import Request, outlook, write_suggestion
+    from lobal.suggestion import suggest as suggestion_for
+    from lobal.tables import table_format
+
+    page = output.with_suffix(".html") if report is None else report
+    request = Request(pool=pool, labels=labels, target=target, number=number, identifier=identifier, seed=seed)
+    with _plain_errors(), nullcontext() if quiet else Console(stderr=True).status("fitting the model to the labels"):
+        table_format(output)  # before the work, not after it
+        suggestion = suggestion_for(request)
+        write_suggestion(suggestion, output, page)
+    if not quiet:
+        for line in [*suggestion.notes, outlook(suggestion.learner), f"{number} points in {output}, reasons in {page}"]:
+            typer.echo(line)
+
+
+@app.command()
+def report(
+    campaign: Annotated[
+        Path, typer.Argument(metavar="CAMPAIGN", help="Folder in which an ActiveLearner keeps its campaign.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option(help="File for the page.", show_default="the folder's name with .html")
+    ] = None,
+) -> None:
+    """Show a campaign as one web page: what there is to gain, where the labels went, and its history.
+
+    The campaign is only read, and may go on meanwhile.
+
+    Example: **lobal report campaign --output campaign.html**
+    """
+    from lobal.learner import ActiveLearner
+    from lobal.report.html import campaign_report
+
+    page = campaign.with_name(f"{campaign.resolve().name}.html") if output is None else output
+    with _plain_errors():
+        campaign_report(ActiveLearner.read(campaign), page, title=f"Campaign {campaign.resolve().name}")
+    typer.echo(f"report in {page}")
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What is wrong with the user's files or numbers as a message and exit code 2, without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error

@@ -429,10 +429,21 @@ class ActiveLearner:
         if self._campaign is not None:
             self._campaign.close()
 
+    def __enter__(self) -> "ActiveLearner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "ActiveLearner":
         """The campaign of that folder as it was at its last event; it goes on there."""
-        return cls._opened(Campaign.open(path))
+        campaign = Campaign.open(path)
+        try:
+            return cls._opened(campaign)
+        except BaseException:
+            campaign.close()
+            raise
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "ActiveLearner":

@@ -178,7 +178,7 @@ def draw_low_dispersion(
     _check_draw(weights, b)
     positive = torch.nonzero(weights > 0)[:, 0]
     curve = positive[space_filling_order(X, positive)]
-    ends = capped(weights, b)[curve].cumsum(0)
+    ends = capped(weights, float(b))[curve].cumsum(0)
     start = torch.rand(1, dtype=weights.dtype, generator=generator)
     steps = torch.arange(b, dtype=weights.dtype)
     hits = torch.searchsorted(ends, (start + steps) * (ends[-1] / b), right=True)

@@ -87,7 +87,7 @@ def read_table(path: Path) -> Table:
     npz file becomes columns X_0, X_1, ...
     """
     readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
-    columns = readers[_format(path)](path)
+    columns = readers[table_format(path)](path)
     lengths = {name: len(column) for name, column in columns.items()}
     if not columns or len(set(lengths.values())) > 1:
         raise ValueError(f"{path} has to hold columns of equal length, got {lengths}")
@@ -97,10 +97,11 @@ def read_table(path: Path) -> Table:
 def table_content(columns: Columns, path: Path) -> bytes:
     """What a file of that name would hold, for whoever writes it; numbers come back as they were."""
     writers = {".csv": _csv_content, ".parquet": _parquet_content, ".npz": _npz_content}
-    return writers[_format(path)](columns)
+    return writers[table_format(path)](columns)
 
 
-def _format(path: Path) -> str:
+def table_format(path: Path) -> str:
+    """The suffix that says how a table is written; one that is not known is refused."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}")

@@ -13,6 +13,7 @@ import torch
 
 from lobal.record import Campaign
 from lobal.record.campaign import CAMPAIGN_FORMAT
+from lobal.record.files import make_folder
 from tests.record.processes import append_forever, hold, hold_with_a_worker, received, running
 
 HEADER = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": (4, 8)}}
@@ -130,6 +131,28 @@ def test_a_creation_that_failed_midway_can_be_done_again(tmp_path: Path, monkeyp
         Campaign.open(tmp_path / "campaign")
     with Campaign.create(tmp_path / "campaign", {"try": 2}) as campaign:
         assert campaign.header == {"try": 2, "format": CAMPAIGN_FORMAT}
+
+
+def test_of_two_creations_at_once_the_faster_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overtaken(folder: Path) -> None:
+        make_folder(folder)
+        monkeypatch.undo()
+        Campaign.create(folder, {"try": "faster"}).close()
+
+    monkeypatch.setattr("lobal.record.campaign.make_folder", overtaken)
+    with pytest.raises(FileExistsError, match="already holds a campaign"):
+        Campaign.create(tmp_path / "campaign", {"try": "slower"})
+    with Campaign.open(tmp_path / "campaign") as campaign:
+        assert campaign.header["try"] == "faster"
+
+
+def test_the_journal_has_its_name_on_disk_before_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []  # names in the folder whenever they are flushed
+    monkeypatch.setattr(
+        "lobal.record.campaign.sync_folder", lambda folder: seen.append({file.name for file in folder.iterdir()})
+    )
+    Campaign.create(tmp_path / "campaign", {}).close()
+    assert seen == [{"journal.jsonl", "lock"}]
 
 
 def failing(*_: object) -> None:

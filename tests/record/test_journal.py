@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from lobal.record.journal import Journal, plain
 
@@ -23,7 +23,7 @@ EVENTS = [
 ]
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
 
 
 @pytest.fixture
@@ -37,6 +37,12 @@ def journal(path: Path) -> Iterator[Journal]:
     opened = Journal(path)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is flushed, which takes most of the time where hundreds of journals are written."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def events_in(path: Path) -> list[dict[str, Any]]:
@@ -59,18 +65,13 @@ def test_events_come_back_in_order_and_exactly(path: Path) -> None:
     assert repr(events_in(path)) == repr(EVENTS)  # repr tells 0.0 from -0.0, and 1 from 1.0
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(st.dictionaries(st.text(), VALUES), max_size=3))
-def test_whatever_json_knows_comes_back_as_it_was(
-    events: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("any") / "journal"
-    path.touch()
+def test_whatever_json_knows_comes_back_as_it_was(events: list[dict[str, Any]], path: Path, unflushed: None) -> None:
+    path.write_bytes(b"")
     opened = Journal(path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # which would take most of the time
-        for event in events:
-            opened.append(event)
+    for event in events:
+        opened.append(event)
     opened.close()
     assert repr(events_in(path)) == repr(opened.events) == repr(events)
 
@@ -90,7 +91,7 @@ def test_an_event_is_flushed_before_append_returns(
     assert flushed == [(path.stat().st_ino, b'{"a": 1}\n')]
 
 
-def test_a_journal_cut_anywhere_keeps_the_events_before_the_cut(path: Path) -> None:
+def test_a_journal_cut_anywhere_keeps_the_events_before_the_cut(path: Path, unflushed: None) -> None:
     content = written(path)
     for cut in range(len(content) + 1):
         path.write_bytes(content[:cut])
@@ -99,7 +100,7 @@ def test_a_journal_cut_anywhere_keeps_the_events_before_the_cut(path: Path) -> N
         assert path.read_bytes() == b"".join(content.splitlines(keepends=True)[:whole])
 
 
-def test_events_appended_after_a_cut_anywhere_in_the_last_line_are_right(path: Path) -> None:
+def test_events_appended_after_a_cut_anywhere_in_the_last_line_are_right(path: Path, unflushed: None) -> None:
     content = written(path)
     last_line = content[:-1].rindex(b"\n") + 1
     for cut in range(last_line, len(content)):

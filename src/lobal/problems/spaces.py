@@ -85,7 +85,7 @@ class Box:
         lower: Any,  # noqa: ANN401 - a number or any array-like
         upper: Any,  # noqa: ANN401 - likewise
         n_candidates: int = 2**15,
-        test_density: Literal["uniform"] | DensityFunction = "uniform",
+        test_density: Any = "uniform",  # noqa: ANN401 - as in Pool; checked below
     ) -> None:
         corners = _corner(lower, "lower"), _corner(upper, "upper")
         if corners[0].shape != corners[1].shape:

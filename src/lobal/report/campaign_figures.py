@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 from numpy import ndarray
@@ -20,6 +20,7 @@ from lobal.report.landscape import Landscape
 from lobal.report.savings import pooled_errors
 
 SUGGESTED = "#E69F00"  # of the same palette as the other colours
+COMPLEXITY = "local complexity (LFC), median = 1"
 MOST_TICKS = 8  # sizes that have a tick of their own
 N_SLICES = 20  # of a column, for the course of the complexity along it
 
@@ -91,7 +92,7 @@ def density_map_figure(landscape: Landscape) -> Figure:
     _check_columns(landscape, 2)
     figure = Figure(figsize=(9.6, 7.6), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
-    _draw_values(panels[0, 0], landscape, landscape.complexity, (0, 1), "local complexity (LFC)", "magma")
+    _draw_values(panels[0, 0], landscape, _relative(landscape.complexity), (0, 1), COMPLEXITY, "magma")
     _draw_values(panels[0, 1], landscape, landscape.bandwidth, (0, 1), "local bandwidth (LOB)", "viridis")
     _draw_values(panels[1, 0], landscape, landscape.superior_density, (0, 1), "superior training density", "magma")
     _draw_labelled(panels[1, 1], landscape, (0, 1))
@@ -109,7 +110,7 @@ def complexity_panels_figure(landscape: Landscape) -> Figure:
         _draw_course(axes, landscape, column)
     panels[0, 2].sharey(panels[0, 1])
     pair = (first, second)
-    _draw_values(panels[1, 0], landscape, landscape.complexity, pair, "local complexity (LFC)", "magma")
+    _draw_values(panels[1, 0], landscape, _relative(landscape.complexity), pair, COMPLEXITY, "magma")
     _draw_values(panels[1, 1], landscape, landscape.superior_density, pair, "superior training density", "magma")
     _draw_labelled(panels[1, 2], landscape, pair)
     _name_columns(panels[1:], landscape, pair)
@@ -182,10 +183,7 @@ def _draw_values(
         rasterized=True,
     )
     axes.set_title(title, fontsize="medium")
-    if not isinstance(dots.norm, LogNorm):
-        axes.figure.colorbar(dots, ax=axes)
-        return
-    bar = axes.figure.colorbar(dots, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.2g")
+    bar = axes.figure.colorbar(dots, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.3g")
     bar.minorticks_off()
 
 
@@ -211,10 +209,10 @@ def _draw_labelled(axes: Axes, landscape: Landscape, pair: tuple[int, int]) -> N
 
 def _draw_distribution(axes: Axes, complexity: Float[ndarray, " n"]) -> None:
     """Histogram of LFC relative to its median, on a logarithmic axis."""
-    relative = complexity / np.median(complexity)
+    relative = _relative(complexity)
     lower, upper = min(relative.min(), 0.9), max(relative.max(), 1.1)
     axes.hist(relative, bins=list(np.geomspace(lower, upper, 40)), color=ACCENT)
-    axes.set(xscale="log", xlabel="LFC relative to its median", ylabel="candidates")
+    axes.set(xscale="log", xlabel=COMPLEXITY, ylabel="candidates")
     _number_logarithmic(axes.xaxis)
     axes.set_title("distribution of the local complexity", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
@@ -223,15 +221,20 @@ def _draw_distribution(axes: Axes, complexity: Float[ndarray, " n"]) -> None:
 def _draw_course(axes: Axes, landscape: Landscape, column: int) -> None:
     """LFC against one column, with its (geometric) mean in slices of the column."""
     x = landscape.points[:, column]
-    relative = landscape.complexity / np.median(landscape.complexity)
+    relative = _relative(landscape.complexity)
     axes.plot(x, relative, ".", color=DATA, markersize=1.5, zorder=0.0)
     chosen = landscape.points[:, [column]]
     (means, _), (centres, _) = _slices(chosen, np.log(relative))[0], _slices(chosen, x)[0]
     axes.plot(centres, np.exp(means), color=TRUTH, linewidth=1.2, label="mean")
-    axes.set(yscale="log", xlabel=landscape.names[column], ylabel="LFC relative to its median")
+    axes.set(yscale="log", xlabel=landscape.names[column], ylabel=COMPLEXITY)
     _number_logarithmic(axes.yaxis)
     axes.set_title(f"along {landscape.names[column]}", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _relative(complexity: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """Complexity is known up to a factor; its median gives it a unit."""
+    return np.asarray(complexity / np.median(complexity))
 
 
 def _number_logarithmic(axis: Axis) -> None:
@@ -248,10 +251,15 @@ def _name_columns(panels: ndarray, landscape: Landscape, pair: tuple[int, int]) 
         axes.set_ylabel(landscape.names[pair[1]])
 
 
-def _logarithmic(values: Float[ndarray, " n"]) -> Normalize:
-    """A logarithmic scale without the outermost percent, which would take up most of it; plain for a constant."""
-    lower, upper = np.quantile(values, [0.01, 0.99])
-    return LogNorm(lower, upper, clip=True) if 0.0 < lower < upper else Normalize()
+def _logarithmic(values: Float[ndarray, " n"]) -> LogNorm:
+    """A logarithmic scale without the outermost percents, which would take up most of it.
+
+    It spans a factor of two at least, so that what hardly varies looks even.
+    """
+    positive = values[values > 0.0]
+    lower, upper = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
+    middle, factor = np.sqrt(lower * upper), max(np.sqrt(upper / lower), np.sqrt(2.0))
+    return LogNorm(middle / factor, middle * factor, clip=True)
 
 
 def _dot_size(number: int) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lobal import __version__
+from lobal.learner import ActiveLearner
 from lobal.record import write_atomically
 from lobal.report.campaign_figures import (
     Curve,
@@ -90,7 +91,7 @@ def campaign_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def campaign_report(
-    learner: Any,  # noqa: ANN401 - an ActiveLearner
+    learner: ActiveLearner,
     path: str | os.PathLike[str],
     *,
     title: str = "Active learning campaign",
@@ -121,7 +122,7 @@ def campaign_report(
 
 
 def _gain(
-    learner: Any,  # noqa: ANN401 - as above
+    learner: ActiveLearner,
     savings: Savings | None,
     notes: Sequence[str],
 ) -> list[Block]:
@@ -141,7 +142,7 @@ def _gain(
 
 
 def _places(
-    learner: Any,  # noqa: ANN401 - as above
+    learner: ActiveLearner,
     names: Sequence[str] | None,
 ) -> Iterator[Block]:
     """Figures that fit the number of input columns."""
@@ -164,12 +165,21 @@ def _places(
         yield Picture(complexity_panels_figure(place), caption)
 
 
-def _history(learner: Any) -> Iterator[Block]:  # noqa: ANN401 - as above
+def _history(learner: ActiveLearner) -> Iterator[Block]:
     steps = learner.history.steps
     if not steps:
         return
     fields = ("number", "size", "batch", "gamma_1", "gamma_2", "validation_error", "noise", "attainable")
-    header = ("step", "labels", "asked for", "gamma_1", "gamma_2", "validation error", "noise variance", "attainable rho")
+    header = (
+        "step",
+        "labels",
+        "asked for",
+        "gamma_1",
+        "gamma_2",
+        "validation error",
+        "noise variance",
+        "attainable rho",
+    )
     yield Rows(header, [[getattr(step, field) for field in fields] for step in steps])
     known = {step.size: step.validation_error for step in steps if step.validation_error}
     if len(known) > 1:

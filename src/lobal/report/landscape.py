@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+
+from lobal.learner import ActiveLearner
 
 MOST_POINTS = 10_000  # of a scatter plot; more hide each other
 
@@ -31,10 +33,13 @@ class Landscape:
 
 
 def landscape(
-    learner: Any,  # noqa: ANN401 - an ActiveLearner, which has a model
+    learner: ActiveLearner,
     names: Sequence[str] | None = None,
 ) -> Landscape:
     """The learner at no more than 10,000 of its candidates, chosen by chance but always the same."""
+    model = learner.model
+    if model is None:
+        raise ValueError(f"a landscape needs a model, for which {len(learner.labelled.y)} labels are too few")
     total, d = learner.candidates.X.shape
     rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
@@ -42,7 +47,7 @@ def landscape(
         points=points,
         names=_drawable(names) if names is not None else tuple(f"$x_{{{j + 1}}}$" for j in range(d)),
         complexity=learner.local_complexity()[rows],
-        bandwidth=learner.model.local_bandwidth(points),
+        bandwidth=model.local_bandwidth(points),
         superior_density=learner.superior_density()[rows],
         training_density=learner.training_density()[rows],
         labelled=np.asarray(learner.labelled.X, dtype=np.float64),
@@ -50,7 +55,7 @@ def landscape(
     )
 
 
-def suggested_inputs(learner: Any) -> Float[ndarray, "n d"]:  # noqa: ANN401 - an ActiveLearner
+def suggested_inputs(learner: ActiveLearner) -> Float[ndarray, "n d"]:
     """Inputs of the points that were asked for and whose labels are still to come."""
     pending = np.asarray(learner.pending)
     if not learner.is_box:

@@ -1,0 +1,121 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+
+from lobal.report.campaign_figures import (
+    Curve,
+    complexity_panels_figure,
+    density_map_figure,
+    learning_curve_figure,
+    telling_columns,
+    training_histogram_figure,
+)
+from lobal.report.landscape import Landscape
+from lobal.report.savings import pooled_errors
+from tests.report.setting import invented_landscape
+
+CURVES = {
+    "random": Curve([100, 200, 400], np.array([[0.4, 0.3, 0.2], [0.5, 0.3, 0.25]])),
+    "active": Curve([100, 200, 400], np.array([[0.3, 0.2, 0.15], [0.3, 0.25, 0.1]])),
+}
+
+
+def test_learning_curves_are_pooled_errors_on_logarithmic_axes() -> None:
+    (axes,) = learning_curve_figure(CURVES).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    for container, curve in zip(axes.containers, CURVES.values(), strict=True):
+        np.testing.assert_allclose(container[0].get_ydata(), pooled_errors(curve.rmse)[0])
+
+
+def test_the_bars_of_a_learning_curve_are_one_standard_error_long() -> None:
+    (axes,) = learning_curve_figure(CURVES).axes
+    pooled, error = pooled_errors(CURVES["random"].rmse)
+    ends = np.array([segment[:, 1] for segment in axes.containers[0][2][0].get_segments()])
+    np.testing.assert_allclose(ends, np.stack([pooled - error, pooled + error], axis=1))
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.4])
+def test_the_guide_has_the_slope_of_the_rate_and_lies_below_all_curves(rate: float) -> None:
+    (axes,) = learning_curve_figure(CURVES, rate).axes
+    guide = next(line for line in axes.lines if str(line.get_label()).startswith("slope"))
+    sizes, height = (np.asarray(values) for values in guide.get_data())
+    np.testing.assert_allclose(np.diff(np.log(height)) / np.diff(np.log(sizes)), -rate)
+    assert (height < pooled_errors(CURVES["active"].rmse)[0]).all()
+
+
+def test_curves_without_sizes_or_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one curve"):
+        learning_curve_figure({})
+    with pytest.raises(ValueError, match="'a' has 1 sizes but errors of 2"):
+        learning_curve_figure({"a": Curve([100], np.ones((1, 2)))})
+
+
+def test_the_histogram_and_both_densities_have_area_one() -> None:
+    landscape = invented_landscape(1)
+    (axes,) = training_histogram_figure(landscape).axes
+    area = sum(patch.get_width() * patch.get_height() for bars in axes.containers for patch in bars)
+    assert area == pytest.approx(1.0)
+    assert len(axes.lines) == 2
+    for line in axes.lines:
+        assert np.trapezoid(line.get_ydata(), line.get_xdata()) == pytest.approx(1.0)
+
+
+def test_a_histogram_without_suggested_points_has_one_kind_of_bar() -> None:
+    landscape = replace(invented_landscape(1), suggested=np.empty((0, 1)))
+    legend = training_histogram_figure(landscape).axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][:2] == ["labelled, 30", "training density $p_k$"]
+
+
+def test_the_map_shows_complexity_bandwidth_density_and_labels() -> None:
+    landscape = invented_landscape(2)
+    figure = density_map_figure(landscape)
+    shown = {axes.get_title(): axes.collections[0] for axes in figure.axes if axes.get_title()}
+    assert len(shown) == 4
+    np.testing.assert_array_equal(shown["local bandwidth (LOB)"].get_array(), np.sort(landscape.bandwidth))
+    labelled = shown["30 labelled inputs, 10 suggested (rings)"]
+    assert isinstance(labelled, PathCollection)
+    np.testing.assert_array_equal(labelled.get_offsets(), landscape.labelled)
+
+
+def test_what_hardly_varies_has_hardly_any_contrast() -> None:
+    landscape = invented_landscape(2)
+    even = replace(landscape, bandwidth=np.linspace(1.0, 1.1, 200), superior_density=np.ones(200))
+    for title in ("local bandwidth (LOB)", "superior training density"):
+        axes = next(axes for axes in density_map_figure(even).axes if axes.get_title() == title)
+        lower, upper = axes.collections[0].get_clim()
+        assert upper / lower == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("dimension", [2, 5])
+def test_the_telling_columns_come_in_the_order_of_what_they_tell(dimension: int) -> None:
+    landscape = invented_landscape(dimension, n=2000)
+    assert telling_columns(landscape.points, landscape.complexity) == (dimension - 1, 0)
+
+
+def test_one_column_leaves_no_choice_of_two() -> None:
+    with pytest.raises(ValueError, match=r"\(200, 1\)"):
+        telling_columns(invented_landscape(1).points, np.ones(200))
+
+
+def test_panels_name_the_columns_that_complexity_depends_on() -> None:
+    figure = complexity_panels_figure(invented_landscape(5, n=2000))
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titles[1:3] == ["along column 4", "along column 0"]
+    assert {axes.get_xlabel() for axes in figure.axes[3:6]} == {"column 4"}
+
+
+def test_panels_can_be_drawn_of_columns_that_do_not_vary() -> None:
+    landscape = invented_landscape(3)
+    constant = replace(landscape, points=np.ones((200, 3)), complexity=np.ones(200), superior_density=np.ones(200))
+    complexity_panels_figure(constant).draw_without_rendering()
+
+
+@pytest.mark.parametrize(("draw", "dimension"), [(training_histogram_figure, 2), (density_map_figure, 3)])
+def test_figures_of_other_dimensions_are_refused(draw: Callable[[Landscape], Figure], dimension: int) -> None:
+    with pytest.raises(ValueError, match=rf"\(200, {dimension}\)"):
+        draw(invented_landscape(dimension))
