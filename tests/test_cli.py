@@ -1,5 +1,8 @@
+import csv
+import math
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +58,97 @@ def test_a_tiny_demo_prints_both_models_and_draws(tmp_path: Path) -> None:
 def test_the_command_line_starts_without_torch() -> None:
     code = "import sys, lobal.cli; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def said(result: Result) -> str:
+    """What was printed, without the frame around errors and the line breaks it makes."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a pool of 60 points and labels of 30, two of them failed; models in it are small."""
+    from lobal import suggestion
+
+    model = lobal.MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10)
+    monkeypatch.setattr(suggestion, "ActiveLearner", partial(lobal.ActiveLearner, model=model))
+    monkeypatch.chdir(tmp_path)
+    x = [k / 60 for k in range(60)]
+    Path("pool.csv").write_text("id,x\n" + "".join(f"p{k},{x[k]}\n" for k in range(60)))
+    labels = ["" if k in (4, 8) else str(math.sin(3.0 / (x[k] + 0.1))) for k in range(0, 60, 2)]
+    Path("labels.csv").write_text("id,y\n" + "".join(f"p{2 * k},{label}\n" for k, label in enumerate(labels)))
+    return tmp_path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_suggestions_come_with_identifiers_inputs_and_reasons(files: Path) -> None:
+    result = invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5)
+    assert result.exit_code == 0, result.output
+    rows = rows_of(files / "next.csv")
+    assert list(rows[0]) == ["id", "x", "local_complexity", "superior_density"]
+    assert len({row["id"] for row in rows}) == 5
+    assert all(int(row["id"][1:]) % 2 == 1 for row in rows)  # neither labelled nor failed
+    assert all(float(row["x"]) == int(row["id"][1:]) / 60 for row in rows)
+    assert "2 rows without a target" in said(result)
+    assert (files / "next.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_without_identifiers_suggestions_are_row_numbers(files: Path) -> None:
+    pool = rows_of(files / "pool.csv")
+    (files / "pool.csv").write_text("x\n" + "".join(f"{row['x']}\n" for row in pool))
+    (files / "labels.csv").write_text("x,y\n" + "".join(f"{row['x']},1.5\n" for row in pool[:3]))
+    arguments = ("--target", "y", "--number", 4, "--output", "new/next.csv", "--report", "why.html", "--quiet")
+    result = invoke("suggest", "pool.csv", "labels.csv", *arguments)
+    assert (result.exit_code, result.output) == (0, "")
+    rows = rows_of(files / "new" / "next.csv")
+    assert all(row["x"] == pool[int(row["row"])]["x"] for row in rows)
+    assert all(int(row["row"]) >= 3 and row["local_complexity"] == "" for row in rows)  # too few labels for a model
+    assert (files / "why.html").exists()
+
+
+def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
+    for output in ("one.csv", "two.csv"):
+        invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5, "--output", output)
+    assert (files / "one.csv").read_bytes() == (files / "two.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("pool.csv", "labels.csv", "--target", "z", "--id", "id"), "no column 'z'; its columns are id, y"),
+        (("pool.csv", "labels.csv", "--target", "y"), "column 'id' of pool.csv has to hold numbers, but has 'p0'"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 31), "has 30 left"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xlsx"), "'next.xlsx'"),
+        (("gone.csv", "labels.csv", "--target", "y"), "gone.csv"),
+    ],
+)
+def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[Any, ...], message: str) -> None:
+    result = invoke("suggest", *arguments)
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert "Traceback" not in result.output
+    assert not (files / "next.csv").exists()
+
+
+def test_the_help_of_suggest_teaches_with_an_example() -> None:
+    output = said(invoke("suggest", "--help"))
+    assert "lobal suggest pool.csv labels.csv --target y" in output
+
+
+def test_a_campaign_is_shown_as_a_page_beside_it(tmp_path: Path) -> None:
+    learner = lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine")
+    learner.ask(3)  # and another process may look while this one goes on
+    result = invoke("report", tmp_path / "mine")
+    learner.close()
+    assert result.exit_code == 0, result.output
+    assert "<h1>Campaign mine</h1>" in (tmp_path / "mine.html").read_text()
+
+
+def test_a_folder_without_a_campaign_is_bad_input(tmp_path: Path) -> None:
+    result = invoke("report", tmp_path / "gone")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output

@@ -203,13 +203,14 @@ def test_neighbour_density_does_not_depend_on_units(generator: torch.Generator) 
     torch.testing.assert_close(scaled, ours)
 
 
+UNIT = torch.rand(60, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 DEGENERATE = {
     "one point": torch.ones(1, 4, dtype=torch.float64),
     "two points": torch.eye(2, 4, dtype=torch.float64),
     "one point repeated": torch.ones(50, 4, dtype=torch.float64),
     "two points repeated": torch.eye(2, 4, dtype=torch.float64).repeat(40, 1),
-    "an outlier": torch.cat([torch.rand(60, 4, dtype=torch.float64), torch.full((1, 4), 1e9, dtype=torch.float64)]),
-    "a constant column": torch.cat([torch.rand(60, 4), torch.ones(60, 1)], dim=1).double(),
+    "an outlier": torch.cat([UNIT, torch.full((1, 4), 1e9, dtype=torch.float64)]),
+    "a constant column": torch.cat([UNIT, torch.ones(60, 1, dtype=torch.float64)], dim=1),
 }
 
 

@@ -102,6 +102,30 @@ def test_several_labels_of_one_point_are_all_kept() -> None:
     assert len(np.unique(active.labelled.X)) == 1
 
 
+def test_equal_rows_of_a_pool_are_different_points() -> None:
+    active = learner(Pool([[0.1], [0.5], [0.5], [0.9]]))
+    active.tell([1, 2], [1.0, 2.0])
+    assert active.labelled.candidate.tolist() == [1, 2]
+    assert set(active.ask(2)) == {0, 3}
+
+
+def test_the_density_of_points_nobody_asked_for_is_estimated() -> None:
+    active = learner(pool(1000))
+    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
+    active.tell(left, bumpy(active.candidates.X[left]))
+    density = active.training_density()
+    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
+
+
+def test_a_failed_point_that_is_labelled_after_all_counts() -> None:
+    active = learner()
+    row = int(active.ask(1)[0])
+    active.tell(row, math.nan)
+    active.tell(row, 1.0)
+    assert active.labelled.y.tolist() == [1.0]
+    assert active._ledger.size == 1
+
+
 def test_failed_labels_are_neither_learned_nor_asked_for_again() -> None:
     active = learner(pool(60))
     batch = active.ask(30)

@@ -114,18 +114,23 @@ class NeighbourDensity:
 
 
 def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Float[Tensor, " N"]:
-    """An estimate of p_X at the pool itself, positive and up to a constant factor (Algorithm 1, line 10).
+    """An estimate of p_X at the pool itself, positive and up to a constant factor (Algorithm 1, line 10)."""
+    return density_at(X, of=X, generator=generator)
+
+
+def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: torch.Generator) -> Float[Tensor, " N"]:
+    """An estimate at X of the density that another sample was drawn from, positive and up to a constant factor.
 
     A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped: beyond the N values
     returned, only the centres and one slice of rows are held in memory.
     """
-    n, d = X.shape
+    n, d = of.shape
     rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
-    sample = torch.as_tensor(np.asarray(X[rows], dtype=np.float64))
+    sample = torch.as_tensor(np.asarray(of[rows], dtype=np.float64))
     if d > LARGEST_KERNEL_DIMENSION:
         return _along(X, NeighbourDensity.fit(sample, generator=generator))
     kernels = KernelDensity.fit(sample, generator=generator)
-    # Every point of the pool is one of N that the density came from, however far it lies from the centres.
+    # Every point counts as one of the n that the density came from, however far it lies from the centres.
     floor = math.exp(-kernels.widths.log().sum().item() - 0.5 * d * math.log(2.0 * math.pi) - math.log(n))
     return _along(X, kernels).clamp_min(floor)
 

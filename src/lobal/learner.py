@@ -20,7 +20,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from lobal.complexity import attainable_sample_size, superior_density
-from lobal.density import LARGEST_SAMPLE, importance_weights, normalised
+from lobal.density import LARGEST_SAMPLE, density_at, importance_weights, normalised
 from lobal.density import intrinsic_dimension as estimated_dimension
 from lobal.estimator import SMALLEST_TRAINING_SET, MixtureRegressor, plain_parameters
 from lobal.problems.oracles import labels_as_they_come
@@ -101,7 +101,7 @@ class ActiveLearner:
         self.validation = validation
         self.history = History(())
         self._template = template
-        self._ledger = Ledger()
+        self._ledger = Ledger(candidates.X.shape[1])
         self._events: list[Event] = []
         self._density = candidates.test_density.clone()  # p_0 <- q
         self._complexity: Float[Tensor, " N"] | None = None  # LFC of the step before, at the candidates
@@ -142,7 +142,7 @@ class ActiveLearner:
         """Take labels of points: row numbers of a pool, or inputs in a box, in any order and number.
 
         NaN or infinite labels are failures: the point is neither learned from nor asked for again. A point may be
-        told more than once, and points nobody asked for are welcome; they count as drawn from the test density.
+        told more than once, and points nobody asked for are welcome.
         """
         values = np.atleast_1d(np.asarray(labels, dtype=np.float64))
         candidates, inputs = self._located(batch)
@@ -202,7 +202,7 @@ class ActiveLearner:
     @property
     def labelled(self) -> Observations:
         """All labels and their inputs, in the order they were asked for."""
-        return self._ledger.observations(self.candidates.X.shape[1])
+        return self._ledger.observations()
 
     @property
     def pending(self) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
@@ -381,17 +381,14 @@ class ActiveLearner:
 
     def _numbers(self, candidates: list[int], inputs: Float[ndarray, "n d"]) -> list[int]:
         """The campaign's numbers of the points; those it does not know enter it."""
-        known = [self._known(candidate, x) for candidate, x in zip(candidates, inputs.tolist(), strict=True)]
-        new = {tuple(x): c for c, x, number in zip(candidates, inputs.tolist(), known, strict=True) if number is None}
+        points = list(zip(candidates, map(tuple, inputs.tolist()), strict=True))
+        new = list(dict.fromkeys(point for point in points if self._known(*point) is None))
         if new:
-            self._note({"event": "added", "candidates": list(new.values()), "inputs": [list(x) for x in new]})
-        return [
-            number
-            for candidate, x in zip(candidates, inputs.tolist(), strict=True)
-            if (number := self._known(candidate, x)) is not None
-        ]
+            entering = {"candidates": [candidate for candidate, _ in new], "inputs": [list(x) for _, x in new]}
+            self._note({"event": "added", **entering})
+        return [number for point in points if (number := self._known(*point)) is not None]
 
-    def _known(self, candidate: int, x: list[float]) -> int | None:
+    def _known(self, candidate: int, x: tuple[float, ...]) -> int | None:
         return self._ledger.number_at(x) if self.is_box else self._ledger.number_of_candidate(candidate)
 
     def _note(self, event: Event) -> None:
@@ -403,14 +400,21 @@ class ActiveLearner:
 
     def _take(self, event: Event) -> None:
         if event["event"] == "added":
-            # Points nobody asked for count as drawn from q.
             n, b = self._ledger.size, len(event["candidates"])
-            self._density = (n * self._density + b * self.candidates.test_density) / (n + b)
+            self._density = (n * self._density + b * self._density_of(event["inputs"])) / (n + b)
         self._ledger.apply(event)
         if event["event"] == "asked":
             self.history = History((*self.history.steps, Step.from_fields(event["step"])))
         elif event["event"] == "told":
             self._model = None
+
+    def _density_of(self, inputs: list[list[float]]) -> Float[Tensor, " N"]:
+        """The density of points nobody asked for: estimated, or taken to be the test density if they are few."""
+        if len(inputs) < SMALLEST_TRAINING_SET:
+            return self.candidates.test_density
+        generator = torch.Generator().manual_seed(self.settings["seed"])
+        estimate = density_at(self.candidates.X, of=np.array(inputs), generator=generator)
+        return normalised(estimate, self.candidates.pool_density)
 
     # Keeping it.
 

@@ -6,6 +6,7 @@ Rows count from zero, below the header. Text stays as it is written until number
 import csv
 import io
 import math
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ Columns: TypeAlias = Mapping[str, ndarray]
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # how files write that there is no value, in lower case
 SEPARATORS = (",", ";", "\t")
+QUOTED = re.compile(r'"[^"]*"')
 FORMATS = (".csv", ".parquet", ".npz")
 
 
@@ -113,7 +115,7 @@ def _read_csv(path: Path) -> dict[str, ndarray]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text: {error}") from error
-    separator = max(SEPARATORS, key=text.partition("\n")[0].count)
+    separator = max(SEPARATORS, key=QUOTED.sub("", text.partition("\n")[0]).count)
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=separator) if row]
     if not rows:
         raise ValueError(f"{path} is empty; its first line has to name the columns")

@@ -43,7 +43,7 @@ def test_a_pool_in_a_file_stays_there(tmp_path: Path) -> None:
 
 def test_an_archive_is_no_pool(tmp_path: Path) -> None:
     np.savez(tmp_path / "pool.npz", X=np.ones((3, 2)))
-    with pytest.raises(ValueError, match="must hold one array, got an archive; use .*load_npz"):
+    with pytest.raises(ValueError, match=r"must hold one array, got an archive; use lobal\.problems\.files\.load_npz"):
         Pool.from_npy(tmp_path / "pool.npz")
 
 

@@ -95,7 +95,7 @@ def main(
     console = Console()
     repetitions = Repetitions(
         experiment="Doppler function, superior against random test sampling, uniform start",
-        command=f"python -m lobal.experiments.doppler_active --seeds {seeds} --jobs {jobs} --output {output.as_posix()}",
+        command=f"python -m lobal.experiments.doppler_active --seeds {seeds} --jobs {jobs} --output {output}",
         settings={**asdict(PAPER), "n_inducing": N_INDUCING, "exploration": EXPLORATION, "sizes": list(SIZES)},
         run=run,
     )

@@ -18,7 +18,7 @@ class Step:
         gamma_1: of Algorithm 1, how much larger than the superior density the density so far is, where it is most.
         gamma_2: of Algorithm 1, the share of the density so far in the next.
         validation_error: of the model fitted at this step.
-        noise: standard deviation of the labels' noise, as the model found it.
+        noise: variance of the labels' noise, as the model found it.
         attainable: relative sample size that the superior density could reach.
     """
 

@@ -44,7 +44,8 @@ class Ledger:
     interrupted, ends with the same data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
         self.entries: list[Entry] = []
         self._by_candidate: dict[int, int] = {}
         self._by_input: dict[tuple[float, ...], int] = {}
@@ -58,6 +59,7 @@ class Ledger:
             case "told":
                 for number, label in zip(event["points"], event["labels"], strict=True):
                     self.entries[number].labels.append(label)
+                    self.entries[number].failed = False
             case "failed":
                 for number in event["points"]:
                     self.entries[number].failed = True
@@ -98,18 +100,19 @@ class Ledger:
 
     def inputs(self, numbers: Sequence[int]) -> Float[ndarray, "n d"]:
         """The inputs of some points."""
-        return np.array([self.entries[number].x for number in numbers], dtype=np.float64)
+        rows = [self.entries[number].x for number in numbers]
+        return np.array(rows, dtype=np.float64).reshape(-1, self.dimension)
 
     def candidates(self, numbers: Sequence[int]) -> Int[ndarray, " n"]:
         """The candidates of some points."""
         return np.array([self.entries[number].candidate for number in numbers], dtype=np.int64)
 
-    def observations(self, dimension: int) -> Observations:
+    def observations(self) -> Observations:
         """All labels with their points."""
         rows = [(number, label) for number, entry in enumerate(self.entries) for label in entry.labels]
         numbers = [number for number, _ in rows]
         return Observations(
-            self.inputs(numbers).reshape(-1, dimension),
+            self.inputs(numbers),
             np.array([label for _, label in rows], dtype=np.float64),
             self.candidates(numbers),
         )

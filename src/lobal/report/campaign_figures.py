@@ -34,6 +34,7 @@ class Curve(NamedTuple):
 
 def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Figure:
     """Pooled errors against the number of labels, with standard errors, and the slope of the learning rate n^-tau."""
+    sizes, lowest = _lowest(curves)
     figure = Figure(figsize=(6.0, 4.2), layout="constrained")
     axes = figure.subplots()
     for (name, curve), colour in zip(curves.items(), LINES, strict=False):
@@ -41,7 +42,6 @@ def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Fig
         axes.errorbar(
             curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
         )
-    sizes, lowest = _lowest(curves)
     guide = 0.85 * min(lowest * sizes**rate) * sizes**-rate  # below every curve
     slope = "1/2" if rate == 0.5 else f"{rate:.2g}"
     axes.plot(sizes, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=rf"slope $n^{{-{slope}}}$")
@@ -238,8 +238,9 @@ def _relative(complexity: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
 
 
 def _number_logarithmic(axis: Axis) -> None:
-    """Plain numbers at 1, 2 and 5 of every decade."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    """Plain numbers at 1, 2 and 5 of every decade or, across more than two of them, at 1."""
+    lower, upper = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
 

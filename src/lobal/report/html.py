@@ -184,9 +184,8 @@ def _history(learner: ActiveLearner) -> Iterator[Block]:
     known = {step.size: step.validation_error for step in steps if step.validation_error}
     if len(known) > 1:
         curve = Curve(list(known), np.array([list(known.values())]))
-        yield Picture(
-            learning_curve_figure({"validation error": curve}), "The error on labels set aside, noise included."
-        )
+        caption = "The error on labels set aside, noise included: a rough guide, as they are few and change every step."
+        yield Picture(learning_curve_figure({"validation error": curve}), caption)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -1,0 +1,103 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from lobal.report.html import Lead, Picture, Rows, Section, campaign_page, campaign_report
+from lobal.report.savings import relative_sample_sizes
+from tests.report.setting import campaign
+
+
+class Outline(HTMLParser):
+    """Checks that tags close in order, and keeps what the page would load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def report_of(dimension: int, path: Path, labels: int = 30) -> str:
+    campaign_report(campaign(dimension, labels), path / "report.html")
+    return (path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_whole_and_loads_nothing() -> None:
+    blocks = ["text", Lead("lead"), Rows(("a", "b"), [(1, None)]), Picture(Figure(), "caption")]
+    outline = Outline(campaign_page("title", [Section("heading", blocks)]))
+    assert outline.open == []
+    assert all(source.startswith("data:image/png;base64,") for source in outline.sources)
+    assert not outline.tags & {"script", "link", "iframe"}
+
+
+@pytest.mark.parametrize("block", ["<b>&", Lead("<b>&"), Rows(("<b>&",), []), Rows((), [["<b>&"]])])
+def test_text_is_escaped_everywhere(block: str | Lead | Rows) -> None:
+    page = campaign_page("<b>&", [Section("<b>&", [block])])
+    assert "<b>" not in page
+    assert page.count("&lt;b&gt;&amp;") == 4  # title, heading of the page and of the section, block
+
+
+def test_captions_are_escaped_as_text_and_attribute() -> None:
+    page = campaign_page("", [Section("", [Picture(Figure(), '"><b>')])])
+    assert page.count("&quot;&gt;&lt;b&gt;") == 2
+    assert "<b>" not in page
+
+
+def test_a_page_has_colours_for_light_and_dark() -> None:
+    assert "prefers-color-scheme: dark" in campaign_page("title", [])
+
+
+def test_cells_show_four_digits_and_a_dash_for_nothing() -> None:
+    page = campaign_page("", [Section("", [Rows(("a", "b", "c"), [(1 / 3, None, 12345)])])])
+    assert re.findall("<td>(.*?)</td>", page) == ["0.3333", "\N{EN DASH}", "12345"]
+
+
+@pytest.mark.parametrize(("dimension", "pictures"), [(1, 2), (2, 1), (3, 1)])
+def test_a_report_has_the_figures_of_its_dimension(dimension: int, pictures: int, tmp_path: Path) -> None:
+    page = report_of(dimension, tmp_path)
+    outline = Outline(page)
+    assert outline.open == []
+    assert len(outline.sources) == pictures
+    for heading in ("What there is to gain", "Where labels are worth most", "History", "Settings", "Versions"):
+        assert f"<h2>{heading}</h2>" in page
+
+
+def test_a_report_without_a_model_says_so_and_has_no_figures(tmp_path: Path) -> None:
+    page = report_of(2, tmp_path, labels=0)
+    assert "Too few labels for a model yet" in page
+    assert Outline(page).sources == []
+
+
+def test_the_history_shows_every_step_and_its_error(tmp_path: Path) -> None:
+    learner = campaign(1)
+    learner.tell(learner.pending, np.zeros(5))
+    learner.ask(4)
+    campaign_report(learner, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    history = page.partition("<h2>History</h2>")[2].partition("</section>")[0]
+    assert history.count("<tr>") == 3  # the header and two steps
+    assert history.count("<img") == 1
+
+
+def test_a_report_begins_with_the_verdict_and_the_notes(tmp_path: Path) -> None:
+    savings = relative_sample_sizes([[0.3], [0.31]], [[0.5], [0.5]], smoothness=2.0, dimension=1.0)
+    path = tmp_path / "folder" / "report.html"
+    campaign_report(campaign(1), path, title="Mine", savings=savings, notes=["Something was left out."])
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>Mine</h1>" in page
+    assert "Active learning saved" in page
+    assert "<p>Something was left out.</p>" in page
