@@ -25,14 +25,14 @@ def test_help_names_the_commands() -> None:
 
 def test_the_demos_help_explains_its_options() -> None:
     output = invoke("demo", "--help").output
-    assert all(option in output for option in ("--n", "--seed", "--output", "--quiet", "overview.png"))
+    assert all(option in output for option in ("--n", "--seeds", "--output", "--quiet", "report.html"))
 
 
 def test_version() -> None:
     assert invoke("--version").output.strip() == f"lobal {lobal.__version__}"
 
 
-@pytest.mark.parametrize("arguments", [("--n", 3), ("--n", "many"), ("--seed", -1), ("--unknown",)])
+@pytest.mark.parametrize("arguments", [("--n", 3), ("--n", "many"), ("--seeds", 0), ("--unknown",)])
 def test_bad_input_exits_with_two_and_no_traceback(arguments: tuple[Any, ...], tmp_path: Path) -> None:
     result = invoke("demo", *arguments, "--output", tmp_path / "out")
     assert result.exit_code == 2
@@ -42,17 +42,19 @@ def test_bad_input_exits_with_two_and_no_traceback(arguments: tuple[Any, ...], t
 
 def test_an_output_that_is_a_file_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = invoke("demo", "--n", 16, "--quiet", "--output", tmp_path / "file")
+    result = invoke("demo", "--n", 128, "--quiet", "--output", tmp_path / "file")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
 
 
-def test_a_tiny_demo_prints_both_models_and_draws(tmp_path: Path) -> None:
-    result = invoke("demo", "--n", 16, "--quiet", "--output", tmp_path)
+def test_a_tiny_demo_compares_both_arms_and_leaves_figures_and_a_page(tmp_path: Path) -> None:
+    result = invoke("demo", "--n", 128, "--seeds", 1, "--epochs", 2, "--quiet", "--output", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "mixture" in result.output
-    assert "single-scale GP" in result.output
-    assert (tmp_path / "overview.png").read_bytes().startswith(b"\x89PNG")
+    assert all(size in result.output for size in ("16", "32", "64", "128"))
+    assert "labels" in result.output  # the verdict
+    assert (tmp_path / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "overview.png").exists()
+    assert "Active learning of the Doppler function" in (tmp_path / "report.html").read_text()
 
 
 def test_the_command_line_starts_without_torch() -> None:

@@ -39,7 +39,7 @@ class SeededOracle:
         return DOPPLER.labels(X[:, 0], self._rng)
 
 
-class Errors(NamedTuple):
+class CampaignErrors(NamedTuple):
     """A learner's errors at the sizes it has passed."""
 
     rmse: dict[int, float]
@@ -53,7 +53,7 @@ def campaign(
     sizes: Sequence[int] = SIZES,
     callbacks: Sequence[Callback] = (),
     **changes: Any,  # noqa: ANN401 - options of the model
-) -> tuple[ActiveLearner, Errors]:
+) -> tuple[ActiveLearner, CampaignErrors]:
     """One campaign on [0, 1] with the paper's model, and its errors at every size."""
     learner = ActiveLearner(
         Box(0.0, 1.0),
@@ -62,7 +62,7 @@ def campaign(
         validation=doppler_data(N_VALIDATION, seed, stream=1),
         exploration=EXPLORATION[arm],
     )
-    errors = Errors({}, {})
+    errors = CampaignErrors({}, {})
 
     def measure(learner: ActiveLearner) -> None:
         assert learner.model is not None  # sizes are above the smallest training set

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lobal.experiments import doppler_active
+from lobal.experiments.doppler_active import SeededOracle, campaign, main, run
+
+QUICK = {"max_epochs": 2, "n_inducing": 32, "n_gate_inducing": 8}
+
+
+def test_both_arms_start_from_the_same_labels() -> None:
+    learners = [campaign(arm, 3, sizes=[16], **QUICK)[0] for arm in ("active", "random")]
+    assert np.array_equal(learners[0].labelled.X, learners[1].labelled.X)
+    assert np.array_equal(learners[0].labelled.y, learners[1].labelled.y)
+
+
+def test_errors_are_measured_at_every_size() -> None:
+    _, errors = campaign("active", 0, sizes=[16, 32], **QUICK)
+    assert list(errors.rmse) == list(errors.max_error) == [16, 32]
+    assert all(errors.max_error[n] > errors.rmse[n] > 0 for n in (16, 32))
+
+
+def test_the_random_arm_keeps_following_the_test_density() -> None:
+    learner, _ = campaign("random", 0, sizes=[16, 64], **QUICK)
+    assert np.allclose(learner.training_density(), 1.0)
+
+
+def test_labels_repeat_with_the_seed() -> None:
+    X = np.linspace(0, 1, 5)[:, None]
+    assert np.array_equal(SeededOracle(1)(X), SeededOracle(1)(X))
+    assert not np.array_equal(SeededOracle(1)(X), SeededOracle(2)(X))
+
+
+def test_a_run_has_a_column_for_every_arm_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doppler_active, "SIZES", (16, 32))
+    result = run(32, 0, **QUICK)
+    assert {f"{arm}_rmse_{n}" for arm in ("active", "random") for n in (16, 32)} <= set(result)
+
+
+def test_repetitions_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doppler_active, "run", lambda n, seed: {"n": n, "seed": seed, "active_rmse_512": 1.0 + seed})
+    main(output=tmp_path / "result.json", seeds=2)
+    assert '"mean": 1.5' in (tmp_path / "result.json").read_text()
