@@ -367,6 +367,6 @@ def test_default_bandwidths_are_those_of_algorithm_2() -> None:
 
 
 def test_default_penalty_falls_with_the_number_of_labels() -> None:
-    assert default_penalty(100, "elbo") == default_penalty(512, "elbo") == 0.5
-    assert default_penalty(2048, "elbo") == pytest.approx(0.25)
-    assert default_penalty(2048, "mse") == pytest.approx(0.005)
+    assert default_penalty(100, "elbo") == default_penalty(1024, "elbo") == 0.5
+    assert default_penalty(4096, "elbo") == pytest.approx(0.25)
+    assert default_penalty(4096, "mse") == pytest.approx(0.005)

@@ -7,7 +7,7 @@ campaign that dies at any instant goes on where it stopped and asks for the same
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -19,7 +19,6 @@ from numpy import ndarray
 from sklearn.base import clone
 from torch import Tensor
 
-from lobal.complexity import attainable_sample_size, superior_density
 from lobal.density import LARGEST_SAMPLE, density_at, importance_weights, normalised
 from lobal.density import intrinsic_dimension as estimated_dimension
 from lobal.estimator import SMALLEST_TRAINING_SET, MixtureRegressor, plain_parameters
@@ -30,18 +29,21 @@ from lobal.sampling import (
     Candidates,
     Draw,
     NextDensity,
+    candidates_from,
     candidates_of,
+    candidates_tensors,
     draw_low_dispersion,
     draw_random,
+    located,
     next_density,
     place,
     with_exploration,
 )
+from lobal.scoring import Scores, positive
 
 logger = logging.getLogger(__name__)
 
 DRAWS: dict[str, Draw] = {"random": draw_random, "low_dispersion": draw_low_dispersion}
-CHUNK = 2**17  # candidates scored at a time
 CANDIDATES_FILE = "candidates.lobal"
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
@@ -98,6 +100,11 @@ class ActiveLearner:
         if not 0.0 <= self.settings["exploration"] <= 1.0:
             raise ValueError(f"exploration must lie between zero and one, got {self.settings['exploration']}")
         self.candidates = candidates
+        self._scores = Scores(
+            candidates=candidates,
+            smoothness=float(self.settings["smoothness"]),
+            dimension=float(self.settings["intrinsic_dimension"]),
+        )
         self.validation = validation
         self.history = History(())
         self._template = template
@@ -145,7 +152,7 @@ class ActiveLearner:
         told more than once, and points nobody asked for are welcome.
         """
         values = np.atleast_1d(np.asarray(labels, dtype=np.float64))
-        candidates, inputs = self._located(batch)
+        candidates, inputs = located(self.candidates, batch)
         if values.shape != (len(candidates),):
             raise ValueError(f"{len(candidates)} points need as many labels, got labels of shape {values.shape}")
         numbers = self._numbers(candidates, inputs)
@@ -240,14 +247,7 @@ class ActiveLearner:
         One means there is nothing to gain, one half that half of the labels can be saved. The noise of the estimate
         itself makes it optimistic.
         """
-        return attainable_sample_size(
-            self._scored_complexity(),
-            self.candidates.test_density,
-            self._noise(),
-            self.candidates.pool_density,
-            smoothness=self.settings["smoothness"],
-            dimension=self.settings["intrinsic_dimension"],
-        )
+        return self._scores.attainable(self._scored_complexity(), self._scores.noise(self._known_model()))
 
     # One step of Algorithm 1.
 
@@ -261,7 +261,7 @@ class ActiveLearner:
         spread = None
         if self._complexity is not None:
             # Points that follow p_k follow sqrt(p_k LFC) when weighed by sqrt(LFC / p_k).
-            spread = (self._complexity[rows] / self._positive_density()[rows]).sqrt().numpy()
+            spread = (self._complexity[rows] / positive(self._density[rows])).sqrt().numpy()
         model: MixtureRegressor = clone(self._template).set_params(
             random_state=self._step_seed(),
             smoothness=self.settings["smoothness"],
@@ -281,27 +281,10 @@ class ActiveLearner:
         return next_density(self._density, target, self.candidates.pool_density, n=self._ledger.size, b=n)
 
     def _scored_complexity(self) -> Float[Tensor, " N"]:
-        """LFC at the candidates from the LOB at the candidates, a part at a time."""
-        model, density = self._known_model(), self._positive_density()
-        parts = [
-            model.local_complexity(part, density=density[start : start + len(part)].numpy())
-            for start, part in self._parts()
-        ]
-        return torch.as_tensor(np.concatenate(parts))
-
-    def _noise(self) -> Float[Tensor, " N"]:
-        model = self._known_model()
-        return torch.as_tensor(np.concatenate([model.noise_variance(part) for _, part in self._parts()]))
+        return self._scores.complexity(self._known_model(), self._density)
 
     def _superior(self, complexity: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        density = superior_density(
-            complexity,
-            self.candidates.test_density,
-            self._noise(),
-            smoothness=self.settings["smoothness"],
-            dimension=self.settings["intrinsic_dimension"],
-        )
-        return normalised(density, self.candidates.pool_density)
+        return self._scores.superior(complexity, self._scores.noise(self._known_model()))
 
     def _weights(self, proposal: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
         """Importance weights of the candidates: a pool's points never twice, a box's cells as often as need be."""
@@ -325,14 +308,6 @@ class ActiveLearner:
                 "ask, and tell the labels"
             )
         return model
-
-    def _positive_density(self) -> Float[Tensor, " N"]:
-        return self._density.clamp_min(torch.finfo(self._density.dtype).tiny)
-
-    def _parts(self) -> Iterator[tuple[int, Float[ndarray, "n d"]]]:
-        """The candidates' inputs, a bounded number at a time: they may be larger than the memory."""
-        for start in range(0, len(self.candidates.X), CHUNK):
-            yield start, np.asarray(self.candidates.X[start : start + CHUNK], dtype=np.float64)
 
     # Labels.
 
@@ -359,25 +334,6 @@ class ActiveLearner:
     def _fail(self, numbers: list[int]) -> None:
         if numbers:
             self._note({"event": "failed", "points": numbers})
-
-    def _located(self, batch: Any) -> tuple[list[int], Float[ndarray, "n d"]]:  # noqa: ANN401 - as `tell`
-        """The candidate of every point of a batch, and its input."""
-        if self.is_box:
-            inputs = np.atleast_2d(np.asarray(batch, dtype=np.float64))
-            if inputs.ndim != 2 or inputs.shape[1] != self.candidates.X.shape[1]:
-                raise ValueError(f"inputs must have shape (n, {self.candidates.X.shape[1]}), got {inputs.shape}")
-            return [self._nearest(x) for x in inputs], inputs
-        rows = np.atleast_1d(np.asarray(batch))
-        n = len(self.candidates.X)
-        if not np.issubdtype(rows.dtype, np.integer) or rows.ndim != 1 or ((rows < 0) | (rows >= n)).any():
-            raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {batch!r}")
-        return rows.tolist(), np.asarray(self.candidates.X[rows], dtype=np.float64)
-
-    def _nearest(self, x: Float[ndarray, " d"]) -> int:
-        number = self._ledger.number_at(x.tolist())
-        if number is not None:
-            return self._ledger.entries[number].candidate
-        return int((((self.candidates.X - x) / self.candidates.cell) ** 2).sum(axis=1).argmin())
 
     def _numbers(self, candidates: list[int], inputs: Float[ndarray, "n d"]) -> list[int]:
         """The campaign's numbers of the points; those it does not know enter it."""
@@ -461,7 +417,7 @@ class ActiveLearner:
         validation = tuple(tensors[name].numpy() for name in ("validation.X", "validation.y") if name in tensors)
         learner.settings = campaign.header["settings"]
         learner._set_up(
-            _candidates_from(tensors, campaign.header["memory_mapped"]),
+            candidates_from(tensors, campaign.header["memory_mapped"]),
             MixtureRegressor(**learner.settings["model"]),
             (validation[0], validation[1]) if validation else None,
         )
@@ -476,7 +432,7 @@ class ActiveLearner:
         return learner
 
     def _create(self, path: str | os.PathLike[str]) -> Campaign:
-        tensors, memory_mapped = _candidates_tensors(self.candidates)
+        tensors, memory_mapped = candidates_tensors(self.candidates)
         if self.validation is not None:
             X, y = (torch.tensor(np.asarray(part), dtype=torch.float64) for part in self.validation)
             tensors |= {"validation.X": X, "validation.y": y}
@@ -524,26 +480,3 @@ def _dimension(candidates: Candidates, seed: int) -> float:
     rows = torch.randperm(len(candidates.X), generator=generator)[:LARGEST_SAMPLE].sort().values
     sample = torch.tensor(np.asarray(candidates.X[rows.numpy()]), dtype=torch.float64)
     return estimated_dimension(sample, generator=generator)
-
-
-def _candidates_tensors(candidates: Candidates) -> tuple[dict[str, Tensor], str | None]:
-    """The candidates as tensors; a memory-mapped pool stays in its file, whose name is kept instead."""
-    tensors = {"pool_density": candidates.pool_density, "test_density": candidates.test_density}
-    if candidates.cell is not None and candidates.bounds is not None:
-        tensors |= {"cell": torch.tensor(candidates.cell), "bounds": torch.tensor(candidates.bounds)}
-    if isinstance(candidates.X, np.memmap):
-        return tensors, str(Path(str(candidates.X.filename)).absolute())
-    return tensors | {"X": torch.tensor(np.asarray(candidates.X, dtype=np.float64))}, None
-
-
-def _candidates_from(tensors: dict[str, Tensor], memory_mapped: str | None) -> Candidates:
-    if memory_mapped is not None and not Path(memory_mapped).exists():
-        raise FileNotFoundError(f"the campaign's pool was the file {memory_mapped}, which is gone; put it back")
-    X = tensors["X"].numpy() if memory_mapped is None else np.load(memory_mapped, mmap_mode="r")
-    return Candidates(
-        X=X,
-        pool_density=tensors["pool_density"],
-        test_density=tensors["test_density"],
-        cell=tensors["cell"].numpy() if "cell" in tensors else None,
-        bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
-    )

@@ -7,7 +7,8 @@ norm. A draw takes weights, that is a density over the pool density, and returns
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, final, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -270,3 +271,43 @@ def equidistant_design(box: Box, n: int) -> Float[ndarray, "n 1"]:
     while len(shares) < n:
         shares = np.concatenate([shares, shares + 0.5 / len(shares)])
     return np.asarray(box.lower + (box.upper - box.lower) * shares[:, None])
+
+
+def located(candidates: Candidates, batch: Any) -> tuple[list[int], Float[ndarray, "n d"]]:  # noqa: ANN401 - array-likes
+    """The candidates that the points of a batch are, or in a box lie next to, and their inputs.
+
+    Points of a pool are given by row number, points in a box by their inputs.
+    """
+    n, d = candidates.X.shape
+    if candidates.cell is None:
+        rows = np.atleast_1d(np.asarray(batch))
+        if not np.issubdtype(rows.dtype, np.integer) or rows.ndim != 1 or ((rows < 0) | (rows >= n)).any():
+            raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {batch!r}")
+        return rows.tolist(), np.asarray(candidates.X[rows], dtype=np.float64)
+    inputs = np.atleast_2d(np.asarray(batch, dtype=np.float64))
+    if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
+        raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {batch!r}")
+    return [int((((candidates.X - x) / candidates.cell) ** 2).sum(axis=1).argmin()) for x in inputs], inputs
+
+
+def candidates_tensors(candidates: Candidates) -> tuple[dict[str, Tensor], str | None]:
+    """The candidates as tensors to save; a memory-mapped pool stays in its file, whose name is returned."""
+    tensors = {"pool_density": candidates.pool_density, "test_density": candidates.test_density}
+    if candidates.cell is not None and candidates.bounds is not None:
+        tensors |= {"cell": torch.tensor(candidates.cell), "bounds": torch.tensor(candidates.bounds)}
+    if isinstance(candidates.X, np.memmap):
+        return tensors, str(Path(str(candidates.X.filename)).absolute())
+    return tensors | {"X": torch.tensor(np.asarray(candidates.X, dtype=np.float64))}, None
+
+
+def candidates_from(tensors: dict[str, Tensor], memory_mapped: str | None) -> Candidates:
+    """The candidates that `candidates_tensors` took apart."""
+    if memory_mapped is not None and not Path(memory_mapped).exists():
+        raise FileNotFoundError(f"the campaign's pool was the file {memory_mapped}, which is gone; put it back")
+    return Candidates(
+        X=tensors["X"].numpy() if memory_mapped is None else np.load(memory_mapped, mmap_mode="r"),
+        pool_density=tensors["pool_density"],
+        test_density=tensors["test_density"],
+        cell=tensors["cell"].numpy() if "cell" in tensors else None,
+        bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
+    )

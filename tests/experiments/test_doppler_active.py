@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from lobal.experiments import doppler_active
 from lobal.experiments.doppler_active import SeededOracle, campaign, main, run
@@ -32,13 +33,18 @@ def test_labels_repeat_with_the_seed() -> None:
     assert not np.array_equal(SeededOracle(1)(X), SeededOracle(2)(X))
 
 
-def test_a_run_has_a_column_for_every_arm_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_has_a_column_for_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doppler_active, "SIZES", (16, 32))
-    result = run(32, 0, **QUICK)
-    assert {f"{arm}_rmse_{n}" for arm in ("active", "random") for n in (16, 32)} <= set(result)
+    result = run(32, 0, arm="active", **QUICK)
+    assert {"rmse_16", "rmse_32", "max_error_32"} <= set(result)
 
 
 def test_repetitions_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doppler_active, "run", lambda n, seed: {"n": n, "seed": seed, "active_rmse_512": 1.0 + seed})
-    main(output=tmp_path / "result.json", seeds=2)
+    monkeypatch.setattr(doppler_active, "run", lambda n, seed, **_: {"n": n, "seed": seed, f"rmse_{n}": 1.0 + seed})
+    main("active", output=tmp_path / "result.json", seeds=2)
     assert '"mean": 1.5' in (tmp_path / "result.json").read_text()
+
+
+def test_an_unknown_arm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="'lazy'"):
+        main("lazy", output=tmp_path / "result.json")

@@ -25,11 +25,11 @@ def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
 
 
 def default_penalty(n: int, objective: str) -> float:
-    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 512, then as n^-1/2.
+    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 1024, then as n^-1/2.
 
     A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
     """
-    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(512 / n))
+    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
 
 
 def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
