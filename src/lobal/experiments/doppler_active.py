@@ -90,6 +90,7 @@ def main(
     arm: Annotated[str, typer.Argument(help="active or random.")],
     output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 16,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     n: Annotated[int, typer.Option(help="Labels in the end.")] = SIZES[-1],
     jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
 ) -> None:
@@ -100,12 +101,13 @@ def main(
     settings = {**asdict(PAPER), "penalty": "0.5 min(1, sqrt(1024 / n))", "n_inducing": N_INDUCING[arm]}
     repetitions = Repetitions(
         experiment=f"Doppler function, {arm} sampling, uniform start",
-        command=f"python -m lobal.experiments.doppler_active {arm} --seeds {seeds} --jobs {jobs} --output {output}",
+        command=f"python -m lobal.experiments.doppler_active {arm} --seeds {seeds} --first-seed {first_seed} "
+        f"--jobs {jobs} --output {output}",
         settings={**settings, "exploration": EXPLORATION[arm], "sizes": list(SIZES)},
         run=partial(run, arm=arm),
     )
     done = repetitions.complete(
-        [(n, seed) for seed in range(seeds)],
+        [(n, seed) for seed in range(first_seed, first_seed + seeds)],
         output,
         jobs=jobs,
         notify=lambda result: console.print(f"seed {result['seed']}: RMSE {result[f'rmse_{n}']:.4f}"),
