@@ -294,11 +294,12 @@ class ActiveLearner:
         return weights
 
     def _findings(self) -> dict[str, float | None]:
-        """What the model says about itself, for the record."""
-        model = self._model
-        if model is None:
+        """What the model of this step says about itself and about the candidates, for the record."""
+        model, complexity = self._model, self._complexity
+        if model is None or complexity is None:
             return {"validation_error": None, "noise": None, "attainable": None}
-        return {"validation_error": model.validation_error_, "noise": model.noise_, "attainable": self.headroom()}
+        attainable = self._scores.attainable(complexity, self._scores.noise(model))
+        return {"validation_error": model.validation_error_, "noise": model.noise_, "attainable": attainable}
 
     def _known_model(self) -> MixtureRegressor:
         model = self.model

@@ -15,7 +15,7 @@ class Step:
         size: n_k, labels and pending points before this step's batch.
         batch: n_{k+1} - n_k, points asked for.
         indices: numbers of the candidates asked for.
-        gamma_1: of Algorithm 1, how much larger than the superior density the density so far is, where it is most.
+        gamma_1: of Algorithm 1, how much larger than the density aimed for the density so far is, where it is most.
         gamma_2: of Algorithm 1, the share of the density so far in the next.
         validation_error: of the model fitted at this step.
         noise: variance of the labels' noise, as the model found it.
