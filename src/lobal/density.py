@@ -55,6 +55,12 @@ class KernelDensity:
             .exp()
         )
 
+    @property
+    def floor(self) -> float:
+        """The density that one lone centre has at its place: what no point of the sample falls below."""
+        k, d = self.centres.shape
+        return math.exp(-self.widths.log().sum().item() - 0.5 * d * math.log(2.0 * math.pi) - math.log(k))
+
     def leave_one_out_likelihood(self) -> float:
         """Mean log density of each centre under the others."""
         log_kernels = self._log_kernels(self.centres).fill_diagonal_(-math.inf)

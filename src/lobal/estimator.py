@@ -33,6 +33,7 @@ from lobal.mixture.options import (
     default_penalty,
     positive,
     share_of,
+    whole,
 )
 from lobal.mixture.progress import progress_display
 from lobal.mixture.storage import mixture_from, mixture_tensors
@@ -197,11 +198,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 f"at least {SMALLEST_TRAINING_SET} points need a sample_weight above zero, got {len(labelled)}"
             )
         data = self._training_data(labelled, validation, generator)
+        settings = self._settings(len(data.points))
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, self.max_epochs) as show:
-            self.mixture_, shared = fit_mixture(
-                data, self._settings(len(data.points)), generator, lambda epoch: self._note(epoch, show)
-            )
+            self.mixture_, shared = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
         # Errors before kappa reached its terminal value are another model's.
         final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
         self.validation_error_ = min(epoch.validation_error for epoch in final)
@@ -246,7 +246,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         elif math.isinf(self.smoothness):
             values = torch.ones_like(inputs[:, 0])
         else:
-            values = self.density_(inputs)
+            values = self.density_(inputs).clamp_min(self.density_.floor)
         bandwidth = self._local_bandwidth(inputs)
         return _array(
             local_complexity(bandwidth, values, smoothness=self.smoothness, dimension=self.intrinsic_dimension_)
@@ -393,8 +393,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             scale=None if self.scale is None else positive("scale", self.scale) / self.label_scale_**2,
             kernel=kernel_named(self.kernel),
             dense=choice("experts", self.experts, {"sparse": False, "exact": True}),
-            n_inducing=self.n_inducing,
-            n_gate_inducing=self.n_gate_inducing,
+            n_inducing=whole("n_inducing", self.n_inducing),
+            n_gate_inducing=whole("n_gate_inducing", self.n_gate_inducing),
             gate_scale=positive("gate_scale", self.gate_scale),
             covariance=choice("covariance", self.covariance, COVARIANCES),
             refit=self.refit,
@@ -408,16 +408,16 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _training_settings(self, n: int) -> AdamSettings:
         return AdamSettings(
-            kappa=self.sparsity,
+            kappa=whole("sparsity", self.sparsity),
             penalty=default_penalty(n, self.objective) if self.penalty is None else self.penalty,
-            batch_size=min(512, max(16, n // 4)) if self.batch_size is None else self.batch_size,
+            batch_size=min(512, max(16, n // 4)) if self.batch_size is None else whole("batch_size", self.batch_size),
             learning_rate=self.learning_rate,
             hyperparameter_rate=self.hyperparameter_rate,
             gate_rate=self.gate_rate,
             gate_noise=self.gate_noise,
             objective=choice("objective", self.objective, OBJECTIVES),
-            patience=self.patience,
-            max_epochs=self.max_epochs,
+            patience=whole("patience", self.patience),
+            max_epochs=whole("max_epochs", self.max_epochs),
         )
 
     def _note(self, epoch: Epoch, show: Callable[[Epoch], None]) -> None:

@@ -140,6 +140,28 @@ def test_the_gate_gives_small_bandwidths_to_the_wiggly_side() -> None:
     assert left @ BANDWIDTHS.log() < right @ BANDWIDTHS.log() - math.log(2)
 
 
+def test_a_stall_halves_the_rate_of_every_group() -> None:
+    trainer = make_trainer(quick(learning_rate=0.3, patience=1, max_epochs=25, hyperparameter_rate=0.1, gate_rate=0.5))
+    epochs = run(trainer)
+    assert epochs[-1].rate < 1.0
+    rates = [group["lr"] for group in trainer._optimiser.param_groups]
+    wanted = [0.3 * factor for factor in (1.0, 0.1, 0.5, 0.05)]
+    last = epochs[-2].rate  # the rate in force during the last epoch
+    assert rates == pytest.approx([last * rate for rate in wanted]) or rates == pytest.approx(
+        [epochs[-1].rate * rate for rate in wanted]
+    )
+
+
+def test_a_short_training_reaches_the_terminal_kappa() -> None:
+    epochs = run(make_trainer(AdamSettings(batch_size=32, max_epochs=6, kappa=1, epochs_per_kappa=5)))
+    assert epochs[-1].kappa == 1
+
+
+def test_gate_noise_changes_the_training() -> None:
+    gates = [make_trainer(quick(gate_noise=noise, max_epochs=3)).run().whitened_mean for noise in (0.0, 1.0)]
+    assert not torch.equal(*gates)
+
+
 def test_gate_noise_decays_with_every_epoch() -> None:
     trainer = make_trainer(quick(max_epochs=4, gate_noise=0.8, gate_noise_decay=0.5))
     trainer.run()

@@ -83,8 +83,8 @@ class AdamSettings:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must exceed zero, got {getattr(self, name)!r}")
         for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least zero, got {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be at least zero and finite, got {getattr(self, name)!r}")
         for name in ("gate_noise_decay", "smallest_rate"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie between zero and one, got {getattr(self, name)!r}")
@@ -142,6 +142,9 @@ class Trainer:
             tensor.requires_grad_()
         self._kappa, self._noise = len(gate.means), settings.gate_noise
         self._terminal_kappa = min(settings.kappa, self._kappa)
+        # A short training still spends half of its epochs at the terminal kappa.
+        steps_down = max(self._kappa - self._terminal_kappa, 1)
+        self._epochs_per_kappa = min(settings.epochs_per_kappa, max(settings.max_epochs // (2 * steps_down), 1))
         self._schedule = Schedule(settings.patience, settings.smallest_rate)
         self._optimiser = self._make_optimiser()
         self._best = self._state()
@@ -192,7 +195,7 @@ class Trainer:
         return self.trained_gate()
 
     def _lower_kappa(self, number: int) -> None:
-        if self._kappa > self._terminal_kappa and (number + 1) % self.settings.epochs_per_kappa == 0:
+        if self._kappa > self._terminal_kappa and (number + 1) % self._epochs_per_kappa == 0:
             self._kappa -= 1
 
     def _epoch(self) -> float:
@@ -200,7 +203,11 @@ class Trainer:
         order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size]
         losses = [self._step(rows.to(self._phi.device)) for rows in order.split(self.settings.batch_size)]
         self._noise *= self.settings.gate_noise_decay
-        return torch.stack(losses).mean().item()
+        objective = torch.stack(losses).mean().item()
+        if not math.isfinite(objective):
+            rate = self.settings.learning_rate
+            raise ValueError(f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}")
+        return objective
 
     def _step(self, rows: Tensor) -> Scalar:
         channels = self._gate.channels(self._phi[rows])

@@ -48,9 +48,6 @@ def fit_global_expert(
     subset = points[rows]
     spread = subset.y.var()
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-    start = _best_start(subset, unit, kernel, spread)
-    if anisotropic:
-        start = np.concatenate([start[:3], np.repeat(start[3], len(unit))])
 
     def negative_evidence(theta: np.ndarray) -> tuple[float, np.ndarray]:
         leaf = torch.tensor(theta, dtype=subset.y.dtype, device=subset.y.device, requires_grad=True)
@@ -58,8 +55,20 @@ def fit_global_expert(
         (gradient,) = torch.autograd.grad(-evidence, leaf)
         return -evidence.item(), gradient.cpu().numpy()
 
-    bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * (len(start) - 3)
-    best = minimize(negative_evidence, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
+    n_widths = len(unit) if anisotropic else 1
+    bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * n_widths
+    climbs = [
+        minimize(
+            negative_evidence,
+            np.concatenate([start[:3], np.repeat(start[3], n_widths)]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 60},
+        )
+        for start in _starts(subset, unit, kernel, spread)
+    ]
+    best = min(climbs, key=lambda climb: float(climb.fun))
     theta = torch.tensor(best.x, dtype=subset.y.dtype, device=subset.y.device)
     hyperparameters = _unpacked(theta, subset, spread)
     if points.noise is not None:
@@ -84,17 +93,20 @@ def _evidence(
 
 
 @torch.no_grad()
-def _best_start(subset: LabelledSet, unit: Float[Tensor, " d"], kernel: Kernel, spread: Tensor) -> np.ndarray:
-    """The best of a coarse grid over bandwidth and noise: the evidence has more than one maximum."""
+def _starts(subset: LabelledSet, unit: Float[Tensor, " d"], kernel: Kernel, spread: Tensor) -> list[np.ndarray]:
+    """The best of coarse grids over bandwidth and noise, one for each lambda: the evidence has several maxima."""
     few = subset[torch.arange(min(len(subset), 300), device=subset.y.device)]
-    candidates = [
-        np.array([0.0, 0.0, log_noise, log_width])
-        for log_noise in (math.log(1e-3), math.log(0.1), math.log(0.5))
-        for log_width in np.log(np.geomspace(0.02, 5.0, 8)) + 0.5 * math.log(len(unit))
-    ]
+
+    def grid(log_scale: float) -> list[np.ndarray]:
+        return [
+            np.array([0.0, log_scale, log_noise, log_width])
+            for log_noise in (math.log(1e-3), math.log(0.1), math.log(0.5))
+            for log_width in np.log(np.geomspace(0.02, 5.0, 8)) + 0.5 * math.log(len(unit))
+        ]
 
     def evidence(theta: np.ndarray) -> float:
         leaf = torch.tensor(theta, dtype=few.y.dtype, device=few.y.device)
         return _evidence(_unpacked(leaf, few, spread), few, unit * leaf[3:].exp(), kernel).item()
 
-    return max(candidates, key=evidence)
+    # A lambda far above the labels' variance goes with wide kernels and smooth, noise-free targets.
+    return [max(grid(log_scale), key=evidence) for log_scale in (0.0, 8.0)]

@@ -25,17 +25,22 @@ def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
 
 
 def default_penalty(n: int, objective: str) -> float:
-    """theta at n labels: the paper's 0.5 (ELBO, nats) or 0.01 (MSE, label variances) up to 1024, then as n^-1/2.
+    """theta at n labels: 0.5 (ELBO, nats; the paper's) or 1e-4 (MSE, label variances) up to 1024, then as n^-1/2.
 
     A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
     """
-    return (0.01 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
+    return (1e-4 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
 
 
 def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
     """The bandwidths sigma_l as an array, checked."""
     values = np.asarray(bandwidths, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not (values > 0).all() or not (np.diff(values) > 0).all():
+    if (
+        values.ndim != 1
+        or not len(values)
+        or not (np.isfinite(values) & (values > 0)).all()
+        or not (np.diff(values) > 0).all()
+    ):
         raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
     return values
 
@@ -45,6 +50,13 @@ def positive(name: str, value: float | int) -> float:
     if not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return float(value)
+
+
+def whole(name: str, value: Any) -> int:  # noqa: ANN401 - whatever a user passed
+    """The value, checked to be a whole number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
+    return int(value)
 
 
 def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | None:  # noqa: ANN401 - any array-like
