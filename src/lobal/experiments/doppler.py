@@ -271,7 +271,7 @@ def fit_command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and model.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/doppler"),
     penalty: Annotated[float, typer.Option(min=0.0, help="Price of small bandwidths; 0 overfits.")] = PAPER.penalty,
-    single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = True,
+    single_scale: Annotated[bool, typer.Option(help="Fit the best single Gaussian process too.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress line.")] = False,
 ) -> None:
     """Fit the function with the paper's settings, print the errors and draw the figures. May be left out."""
