@@ -14,7 +14,7 @@ import torch
 from lobal.experts.expert import Hyperparameters
 from lobal.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.adam import AdamSettings, Trainer
-from lobal.mixture.gate import Gate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.responses import SparseResponses
 from lobal.problems.problem import LabelledSet
 
@@ -43,7 +43,7 @@ def main() -> None:
     bandwidths = 10.0 ** ((torch.arange(1, 8, dtype=torch.float64) - 10) / 3)
     start = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (0.0, 1.0, 0.1)))
     responses = SparseResponses(sample(sizes.n), sample(1024), features(sizes.m, bandwidths), start)
-    gate = Gate.uniform(features(128, torch.tensor([0.05], dtype=torch.float64)), n_experts=7, scale=10.0)
+    gate = SoftmaxGate.uniform(features(128, torch.tensor([0.05], dtype=torch.float64)), n_experts=7, scale=10.0)
     trainer = Trainer(responses, gate, AdamSettings(max_epochs=EPOCHS), torch.Generator().manual_seed(0))
     begun = time.perf_counter()
     trainer.run()

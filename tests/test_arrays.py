@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -9,7 +10,17 @@ from hypothesis import given
 from jaxtyping import TypeCheckError
 
 from lobal import arrays
-from lobal.arrays import as_column, as_matrix, resolve_device, row_slices
+from lobal.arrays import (
+    as_column,
+    as_matrix,
+    column_of,
+    give_back_pages,
+    mapped_file,
+    resolve_device,
+    row_parts,
+    row_slices,
+    rows_at,
+)
 from lobal.kernels import WhitenedFeatures, gaussian, squared_distances
 
 at_least_zero = st.floats(0.0, allow_infinity=False)
@@ -129,3 +140,56 @@ def test_truth_values_and_objects_become_numbers(values: object) -> None:
     matrix = as_matrix(values, name="X")
     assert matrix.dtype == np.float64
     np.testing.assert_array_equal(matrix, np.asarray(values, dtype=np.float64))
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> np.memmap:
+    np.save(tmp_path / "X.npy", np.arange(60, dtype=np.float32).reshape(20, 3))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert isinstance(X, np.memmap)
+    return X
+
+
+def test_parts_of_rows_cover_a_mapped_array_in_memory(mapped: np.memmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "SLICE_ENTRIES", 21)
+    parts = list(row_parts(mapped))
+    assert [rows for rows, _ in parts] == [slice(0, 7), slice(7, 14), slice(14, 20)]
+    assert all(part.dtype == np.float64 and mapped_file(part) is None for _, part in parts)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), mapped)
+
+
+def test_rows_and_columns_of_a_mapped_array_are_copied_to_memory(mapped: np.memmap) -> None:
+    for copied, expected in (
+        (rows_at(mapped, np.array([5, 2])), mapped[[5, 2]]),
+        (rows_at(mapped, slice(3, 9)), mapped[3:9]),
+        (column_of(mapped, 1), mapped[:, 1]),
+    ):
+        assert mapped_file(copied) is None
+        np.testing.assert_array_equal(copied, expected)
+
+
+def resident_kilobytes(name: str) -> int:
+    """Memory of this process that pages of a mapped file take."""
+    entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+    return sum(int(re.findall(r"Rss: +(\d+)", entry)[0]) for entry in entries if name in entry.partition("\n")[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux to count pages")
+def test_pages_that_were_read_are_given_back(tmp_path: Path) -> None:
+    np.save(tmp_path / "pages.npy", np.ones((2**17, 8)))
+    X = np.load(tmp_path / "pages.npy", mmap_mode="r")
+    assert X.sum() == 2**20
+    assert resident_kilobytes("pages.npy") > 8000
+    give_back_pages(X[5:10])
+    assert resident_kilobytes("pages.npy") < 100
+    column_of(as_matrix(X, name="X"), 3)
+    assert sum(len(part) for _, part in row_parts(X)) == 2**17
+    assert resident_kilobytes("pages.npy") < 100
+
+
+def test_changes_in_memory_survive_that_pages_are_given_back(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((1000, 4)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="c")
+    X[7] = 1.0
+    give_back_pages(X)
+    assert X.sum() == 4.0

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -55,6 +56,18 @@ def test_a_tiny_demo_compares_both_arms_and_leaves_figures_and_a_page(tmp_path: 
     assert (tmp_path / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "overview.png").exists()
     assert "Active learning of the Doppler function" in (tmp_path / "report.html").read_text()
+
+
+def test_the_package_runs_as_a_module() -> None:
+    call = [sys.executable, "-m", "lobal", "--version"]
+    assert (
+        subprocess.run(call, check=True, capture_output=True, text=True).stdout.strip() == f"lobal {lobal.__version__}"
+    )
+
+
+def test_the_public_names_are_listed_before_they_are_used() -> None:
+    code = "import sys, lobal; sys.exit(not {*lobal.__all__} <= {*dir(lobal)} or 'torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_command_line_starts_without_torch() -> None:
@@ -112,6 +125,42 @@ def test_without_identifiers_suggestions_are_row_numbers(files: Path) -> None:
     assert (files / "why.html").exists()
 
 
+def test_pending_points_are_not_suggested_again_and_count_in_the_density(files: Path) -> None:
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
+    invoke(*call, "--number", 10)
+    more = ("--pending", "next.csv", "--number", 10, "--output", "more.csv")
+    result = invoke(*call, *more)
+    assert result.exit_code == 0, result.output
+    assert "10 rows are pending" in said(result)
+    last = invoke(*call, "--pending", "next.csv", "--pending", "more.csv", "--number", 10, "--output", "last.csv")
+    assert last.exit_code == 0, last.output
+    batches = [{row["id"] for row in rows_of(files / name)} for name in ("next.csv", "more.csv", "last.csv")]
+    assert len(batches[0] | batches[1] | batches[2]) == 30
+    assert "60 candidates" in (files / "last.html").read_text()
+    assert "28 labels so far, 30 to come, 2 failed" in (files / "last.html").read_text()
+    too_many = invoke(*call, "--pending", "next.csv", "--number", 21, "--output", "none.csv")
+    assert "has 20 left: of its 60, 30 are labelled or failed and 10 are pending" in said(too_many)
+
+
+def test_without_identifiers_an_earlier_suggestion_is_pending_by_its_inputs(files: Path) -> None:
+    pool = rows_of(files / "pool.csv")
+    (files / "labels.csv").write_text("x,y\n" + "".join(f"{row['x']},1.5\n" for row in pool[:3]))
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--number", 28)
+    first = invoke(*call)
+    assert "Columns of text are no inputs: id." in said(first)
+    invoke(*call, "--pending", "next.csv", "--output", "more.npz")
+    invoke(*call, "--number", 1, "--pending", "next.csv", "--pending", "more.npz", "--output", "last.csv")
+    rows = [int(row["row"]) for name in ("next.csv", "last.csv") for row in rows_of(files / name)]
+    assert len({*rows, *np.load(files / "more.npz")["row"].tolist(), 0, 1, 2}) == 60
+
+
+def test_inputs_are_the_columns_that_are_named(files: Path) -> None:
+    (files / "pool.csv").write_text("id,x,cost\n" + "".join(f"p{k},{k / 60},{k % 7}\n" for k in range(60)))
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 3, "--inputs", "x")
+    assert invoke(*call).exit_code == 0
+    assert list(rows_of(files / "next.csv")[0]) == ["id", "x", "local_complexity", "superior_density"]
+
+
 def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
     for output in ("one.csv", "two.csv"):
         invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5, "--output", output)
@@ -122,8 +171,13 @@ def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
     ("arguments", "message"),
     [
         (("pool.csv", "labels.csv", "--target", "z", "--id", "id"), "no column 'z'; its columns are id, y"),
-        (("pool.csv", "labels.csv", "--target", "y"), "column 'id' of pool.csv has to hold numbers, but has 'p0'"),
+        (("pool.csv", "labels.csv", "--target", "y"), "labels.csv has no column 'x', by which its rows would be found"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 31), "has 30 left"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,z"), "no column 'z'"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,id"), "other than target"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "gone.csv"), "gone.csv"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "next.csv"), "would be overwritten"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "pool.csv"), "would be overwritten"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xlsx"), "'next.xlsx'"),
         (("gone.csv", "labels.csv", "--target", "y"), "gone.csv"),
     ],
@@ -139,6 +193,8 @@ def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[
 def test_the_help_of_suggest_teaches_with_an_example() -> None:
     output = said(invoke("suggest", "--help"))
     assert "lobal suggest pool.csv labels.csv --target y" in output
+    assert "--pending next.csv --output more.csv" in output
+    assert all(option in output for option in ("--inputs", "--id", "--pending", "separated by commas"))
 
 
 def test_a_campaign_is_shown_as_a_page_beside_it(tmp_path: Path) -> None:

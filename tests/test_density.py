@@ -233,6 +233,15 @@ def test_pool_density_is_positive_and_higher_in_the_middle(d: int, dtype: type, 
     assert density[radius[:60]].mean() > 3.0 * density[radius[-60:]].mean()
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_kernel_density_is_the_mean_of_all_kernels(d: int, generator: torch.Generator) -> None:
+    """Summed up in parts, and without the detour over logarithms, it is the full sum all the same."""
+    centres, points = normal(generator, 300, d), 3.0 * normal(generator, 3000, d)
+    density = KernelDensity(centres=centres, widths=0.1 + normal(generator, d).abs())
+    log_kernels = torch.distributions.Normal(centres, density.widths).log_prob(points[:, None]).sum(-1)
+    torch.testing.assert_close(density(points), log_kernels.logsumexp(-1).exp() / 300, rtol=1e-10, atol=0.0)
+
+
 @pytest.mark.parametrize("d", [2, 5])
 def test_pool_density_does_not_depend_on_how_the_rows_are_sliced(
     d: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -1,35 +1,15 @@
 import math
-import multiprocessing
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from lobal import ActiveLearner, Box, MixtureRegressor, Pool
-from lobal.learner import no_further_gain, target_error
-
-MODEL = MixtureRegressor(max_epochs=10, patience=3, n_inducing=40, n_gate_inducing=10)
-
-
-def bumpy(X: np.ndarray) -> np.ndarray:
-    """Complex on the left, simple on the right, with a little reproducible noise."""
-    noise = np.sin(1e5 * X[:, 0])
-    return np.sin(3.0 / (X[:, 0] + 0.05)) + 0.05 * noise
-
-
-def pool(n: int = 500, seed: int = 0) -> Pool:
-    return Pool(np.random.default_rng(seed).random((n, 1)))
-
-
-def learner(space: Pool | Box | None = None, **changes: Any) -> ActiveLearner:
-    return ActiveLearner(pool() if space is None else space, **{"seed": 0, "model": MODEL, **changes})
-
-
-def oracle_of(active: ActiveLearner) -> Any:
-    return lambda batch: bumpy(np.asarray(active.candidates.X)[batch])
+from lobal import Box, MixtureRegressor, Pool
+from lobal.problems.doppler import Doppler
+from tests.learner_setting import MODEL, bumpy, learner, pool
 
 
 def test_asked_points_are_distinct_rows_and_never_come_twice() -> None:
@@ -42,11 +22,20 @@ def test_asked_points_are_distinct_rows_and_never_come_twice() -> None:
     assert sorted(seen) == list(range(100))
 
 
+@pytest.mark.parametrize("draw", ["random", "low_dispersion"])
+def test_a_pool_can_be_labelled_to_its_last_point(draw: str) -> None:
+    active = learner(pool(60), draw=draw)
+    active.run(bumpy, sizes=[30, 50, 59, 60])
+    assert len(set(active.labelled.candidate)) == 60
+
+
 def test_asking_for_more_than_there_is_says_so() -> None:
     active = learner(pool(20))
     active.ask(15)
-    with pytest.raises(ValueError, match=r"6.*5|5.*6"):
+    with pytest.raises(ValueError, match="6 points are asked for, but only 5 of the pool's 20 are left"):
         active.ask(6)
+    with pytest.raises(ValueError, match="25 labels are wanted, but the pool has 20 points"):
+        active.run(bumpy, sizes=[10, 25])
 
 
 def test_a_box_is_asked_for_inputs_inside_it() -> None:
@@ -57,6 +46,15 @@ def test_a_box_is_asked_for_inputs_inside_it() -> None:
     for X in (first, second):
         assert X.shape == (30, 2)
         assert ((X >= [-1.0, 5.0]) & (X <= [1.0, 6.0])).all()
+
+
+def test_points_outside_a_box_are_refused() -> None:
+    active = learner(Box([-1.0, 5.0], [1.0, 6.0], n_candidates=256))
+    for point in ([0.0, 6.1], [[0.0, 5.5], [-2.0, 5.5]], [0.0, np.inf]):
+        with pytest.raises(ValueError, match=r"in the box from \[-1\.0, 5\.0\] to \[1\.0, 6\.0\], got \["):
+            active.tell(point, np.zeros(len(np.atleast_2d(point))))
+    active.tell([1.0 + 1e-9, 6.0], 1.0)  # written with few digits
+    assert len(active.labelled.y) == 1
 
 
 def test_more_points_go_where_the_function_is_complex() -> None:
@@ -123,7 +121,7 @@ def test_a_failed_point_that_is_labelled_after_all_counts() -> None:
     active.tell(row, math.nan)
     active.tell(row, 1.0)
     assert active.labelled.y.tolist() == [1.0]
-    assert active._ledger.size == 1
+    assert active._state.ledger.size == 1
 
 
 def test_failed_labels_are_neither_learned_nor_asked_for_again() -> None:
@@ -164,9 +162,57 @@ def test_an_oracle_that_always_raises_ends_the_run_and_gives_nothing_up() -> Non
     assert len(active.labelled.y) == 20
 
 
-def test_an_oracle_of_the_wrong_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"20 points .*\(20, 1\)"):
-        learner().run(lambda X: bumpy(X)[:, None], sizes=[20])
+def test_an_oracle_of_the_wrong_shape_is_refused_and_its_points_stay_pending() -> None:
+    active = learner()
+    with pytest.raises(ValueError, match=r"oracle was given 20 points .* shape \(20,\), got \(20, 1\)"):
+        active.run(lambda X: bumpy(X)[:, None], sizes=[20])
+    assert len(active.pending) == 20
+
+
+def test_interrupted_in_memory_a_run_goes_on_with_the_same_points() -> None:
+    whole, active = learner(), learner()
+    whole.run(bumpy, sizes=[30, 60], points_per_call=10)
+    calls = iter(range(100))
+
+    def interrupted(X: np.ndarray) -> np.ndarray:
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return bumpy(X)
+
+    with pytest.raises(KeyboardInterrupt):
+        active.run(interrupted, sizes=[30, 60], points_per_call=10)
+    assert (len(active.labelled.y), len(active.pending)) == (40, 20)
+    active.run(interrupted, sizes=[30, 60], points_per_call=10)
+    assert np.array_equal(whole.labelled.X, active.labelled.X)
+    assert np.array_equal(whole.labelled.y, active.labelled.y)
+
+
+def test_expected_points_are_pending_like_those_asked_for() -> None:
+    active = learner(pool(1000))
+    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
+    active.expect(left)
+    assert set(active.pending) == set(left)
+    density = active.training_density()
+    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
+    assert not set(active.ask(100)) & set(left)
+    active.tell(left[:20], np.zeros(20))
+    assert len(active.pending) == 280
+
+
+def test_expecting_a_point_twice_or_one_with_a_label_changes_nothing() -> None:
+    active = learner()
+    active.tell([3, 4], [1.0, math.nan])
+    before = active.training_density()
+    active.expect([3, 4])
+    active.expect([])
+    assert len(active.pending) == 0
+    assert np.array_equal(active.training_density(), before)
+
+
+def test_what_a_learner_gives_away_can_be_changed_without_harm() -> None:
+    active = learner()
+    active.training_density()[:] = 0.0
+    assert active.training_density().min() > 0.0
 
 
 def test_workers_side_by_side_give_the_same_campaign() -> None:
@@ -193,16 +239,6 @@ def test_a_seed_repeats_the_campaign(space: Pool | Box, draw: str) -> None:
         runs.append(active.labelled.X)
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
-
-
-def test_stopping_rules_end_the_run() -> None:
-    for rule in (target_error(100.0), no_further_gain(0.0), lambda _: True):
-        active = learner()
-        active.run(bumpy, sizes=[30, 60, 120], stop=[rule])
-        assert len(active.labelled.y) == 30
-    active = learner()
-    active.run(bumpy, sizes=[30, 60], stop=[target_error(0.0), no_further_gain(1.0)])
-    assert len(active.labelled.y) == 60
 
 
 def test_callbacks_see_every_size() -> None:
@@ -237,6 +273,73 @@ def test_importance_weights_undo_the_active_density() -> None:
     assert np.average(x, weights=w) == pytest.approx(0.5, abs=0.06)
 
 
+def test_fits_take_importance_weights_and_inducing_weights_of_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+    fit = MixtureRegressor.fit
+
+    def recorded(model: MixtureRegressor, X: Any, y: Any, sample_weight: Any, **options: Any) -> MixtureRegressor:
+        given.append({"sample_weight": sample_weight, **options})
+        return fit(model, X, y, sample_weight, **options)
+
+    monkeypatch.setattr(MixtureRegressor, "fit", recorded)
+    active = learner()
+    active.run(bumpy, sizes=[30])
+    complexity, p_1 = active.local_complexity(), active.training_density()
+    active.run(bumpy, sizes=[60])
+    p_2, rows = active.training_density(), active.labelled.candidate
+    assert active.model is not None
+    assert len(given) == 2
+    assert given[0]["inducing_weight"] is None  # there is no step before the first
+    np.testing.assert_allclose(given[1]["inducing_weight"], np.sqrt(complexity / p_2)[rows], rtol=1e-9)
+    q = active.candidates.test_density.numpy()
+    assert not np.allclose(p_1, p_2)
+    ratio = given[1]["sample_weight"] / (q / p_2)[rows]
+    np.testing.assert_allclose(ratio, np.median(ratio), rtol=1e-9)
+
+
+def test_importance_weights_make_up_for_failures() -> None:
+    active = learner(pool(4000), model=None)
+    batch = active.ask(1000)
+    x = active.candidates.X[batch, 0]
+    fails = (x > 0.5) & (np.random.default_rng(0).random(1000) < 0.8)
+    active.tell(batch, np.where(fails, math.nan, x))
+    assert len(active.failed) == fails.sum()
+    x, w = active.labelled.X[:, 0], active.importance_weights()
+    assert np.mean(x) < 0.4
+    assert np.average(x, weights=w) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_region_without_labels_does_not_take_ever_more_points() -> None:
+    active = learner(pool(2000))
+
+    def diverging(X: np.ndarray) -> np.ndarray:
+        return np.where(X[:, 0] > 0.8, math.nan, bumpy(X))
+
+    active.run(diverging, sizes=[100, 120, 140, 160])  # batches so small that all of them could go there
+    assert (active.candidates.X[active.failed, 0] > 0.8).all()
+    late = np.concatenate([step.indices for step in active.history.steps[1:]])
+    assert np.mean(active.candidates.X[late, 0] > 0.8) < 0.5
+
+
+def test_the_superior_density_respects_noise_that_varies() -> None:
+    doppler = Doppler(heteroscedastic=True)
+    rng = np.random.default_rng(0)
+
+    def variance(X: np.ndarray) -> np.ndarray:
+        return doppler.noise_variance(X[:, 0])
+
+    model = clone(MODEL).set_params(noise=variance)
+    space = Pool(rng.random((800, 1)), test_density=lambda X: 1.0 + X[:, 0])
+    active = learner(space, model=model)
+    active.run(lambda X: doppler.labels(X[:, 0], rng), sizes=[100, 200])
+    x = active.candidates.X
+    q = active.candidates.test_density.numpy()
+    ratio = active.superior_density() / np.sqrt(active.local_complexity() * q * variance(x))
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+    assert active.model is not None
+    np.testing.assert_allclose(active.model.noise_variance(x), variance(x))
+
+
 def test_complexity_needs_labels() -> None:
     with pytest.raises(ValueError, match="from 10 labels on, there are 0"):
         learner().local_complexity()
@@ -254,101 +357,3 @@ def test_complexity_needs_labels() -> None:
 def test_wrong_labels_are_refused(batch: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         learner().tell(batch, labels)
-
-
-@pytest.mark.parametrize("options", [{"draw": "lots"}, {"exploration": 1.5}], ids=str)
-def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"got .*{next(iter(options.values()))}"):
-        learner(**options)
-
-
-# On disk.
-
-
-@pytest.mark.parametrize("space", [pool(), Box(0.0, 1.0, n_candidates=512)], ids=["pool", "box"])
-def test_a_loaded_campaign_goes_on_as_if_it_had_not_stopped(space: Pool | Box, tmp_path: Path) -> None:
-    whole = learner(space)
-    whole.run(bumpy, sizes=[30, 60, 90])
-    kept = learner(space, path=tmp_path / "campaign")
-    kept.run(bumpy, sizes=[30, 60])
-    kept.close()
-    with ActiveLearner.load(tmp_path / "campaign") as again:
-        again.run(bumpy, sizes=[30, 60, 90])
-    assert np.array_equal(whole.labelled.X, again.labelled.X)
-    assert whole.history == again.history
-
-
-def test_a_campaign_saved_late_is_the_same_campaign(tmp_path: Path) -> None:
-    active = learner(validation=(np.linspace(0, 1, 20)[:, None], np.zeros(20)))
-    active.run(bumpy, sizes=[30, 60])
-    active.save(tmp_path / "campaign")
-    active.close()
-    with ActiveLearner.load(tmp_path / "campaign") as again:
-        assert np.array_equal(again.ask(20), active_copy_ask(active, 20))
-
-
-def active_copy_ask(active: ActiveLearner, n: int) -> np.ndarray:
-    active._campaign = None  # asked in memory only
-    return active.ask(n)
-
-
-def test_a_memory_mapped_pool_stays_in_its_file(tmp_path: Path) -> None:
-    np.save(tmp_path / "pool.npy", np.random.default_rng(0).random((300, 2)))
-    active = learner(Pool.from_npy(tmp_path / "pool.npy"), path=tmp_path / "campaign")
-    batch = active.ask(20)
-    active.tell(batch, np.asarray(active.candidates.X)[batch, 0])
-    active.close()
-    with ActiveLearner.load(tmp_path / "campaign") as again:
-        assert isinstance(again.candidates.X, np.memmap)
-    (tmp_path / "pool.npy").unlink()
-    with pytest.raises(FileNotFoundError, match=r"pool\.npy, which is gone"):
-        ActiveLearner.load(tmp_path / "campaign")
-
-
-def test_a_running_campaign_can_be_looked_at(tmp_path: Path) -> None:
-    with learner(path=tmp_path / "campaign") as active:
-        active.run(bumpy, sizes=[30])
-        assert np.array_equal(ActiveLearner.read(tmp_path / "campaign").labelled.y, active.labelled.y)
-        with pytest.raises(BlockingIOError):
-            ActiveLearner.load(tmp_path / "campaign")
-
-
-def slow_campaign(folder: Path, calls: Path) -> None:
-    """What a campaign's own process does, from the start or from where the last one died."""
-
-    def slow(X: np.ndarray) -> np.ndarray:
-        time.sleep(0.004)
-        with calls.open("a") as file:
-            file.write(f"{float(X[0, 0])!r}\n")
-        return bumpy(X)
-
-    started = (folder / "header.json").exists()
-    with ActiveLearner.load(folder) if started else learner(path=folder) as active:
-        active.run(slow, sizes=[20, 40, 60])
-
-
-def run_for(seconds: float, folder: Path, calls: Path) -> bool:
-    """Run the campaign in a process of its own, killed after so long; true if it came to its end."""
-    process = multiprocessing.get_context("fork").Process(target=slow_campaign, args=(folder, calls))
-    process.start()
-    process.join(seconds)
-    process.kill()
-    process.join()
-    return process.exitcode == 0
-
-
-def test_killed_at_any_instant_a_campaign_resumes_with_the_same_points(tmp_path: Path) -> None:
-    whole = learner()
-    whole.run(bumpy, sizes=[20, 40, 60])
-    rng, kills = np.random.default_rng(0), 0
-    while kills < 30:
-        folder, calls, before = tmp_path / f"after_{kills}", tmp_path / f"calls_{kills}", kills
-        while not run_for(0.8 * rng.random(), folder, calls):
-            kills += 1
-        with ActiveLearner.load(folder) as again:
-            assert np.array_equal(whole.labelled.X, again.labelled.X)
-            assert np.array_equal(whole.labelled.y, again.labelled.y)
-        assert whole.history == again.history
-        # A label is bought twice only if the process died between the oracle's answer and the journal.
-        bought = calls.read_text().split()
-        assert len(set(bought)) == 60 <= len(bought) <= 60 + kills - before

@@ -15,7 +15,10 @@ from lobal.density import norm, normalised
 from lobal.problems.spaces import Box, Pool
 from lobal.sampling import (
     Candidates,
+    _rank_levels,
+    candidates_from,
     candidates_of,
+    candidates_tensors,
     draw_low_dispersion,
     draw_random,
     equidistant_design,
@@ -243,6 +246,15 @@ def test_the_space_filling_order_goes_through_a_square_quarter_by_quarter() -> N
     assert quarters == [[0, 0]] * 4 + [[0, 1]] * 4 + [[1, 0]] * 4 + [[1, 1]] * 4
 
 
+@pytest.mark.parametrize("bits", [1, 3, 7, 40])
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 1000])
+def test_levels_are_the_shares_of_smaller_values(n: int, bits: int) -> None:
+    values = np.random.default_rng(n).integers(0, 300, n)
+    smaller = (values[:, None] > values).sum(1)
+    expected = smaller * 2 ** min(bits, 32) // n
+    np.testing.assert_array_equal(_rank_levels(values, bits), expected)
+
+
 def test_units_do_not_change_the_space_filling_order() -> None:
     X, rows = sample(100, 3), torch.arange(100)
     other = np.exp(X * np.array([1.0, 5.0, 0.1]))
@@ -254,6 +266,18 @@ def test_drawn_points_of_a_pool_are_its_rows() -> None:
     points = place(candidates, torch.tensor([3, 0]), generator=seeded())
     assert points.dtype == np.float64
     assert points.tolist() == [[6.0, 7.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("test_density", ["pool", "uniform"])
+def test_candidates_taken_apart_are_put_together_again(dtype: type, test_density: str) -> None:
+    candidates = candidates_of(Pool((9 * sample(20, 2)).astype(dtype), test_density=test_density), seed=0)
+    tensors, place = candidates_tensors(candidates)
+    again = candidates_from(tensors, place)
+    np.testing.assert_array_equal(again.X, candidates.X)
+    torch.testing.assert_close(again.pool_density, candidates.pool_density, rtol=0.0, atol=0.0)
+    torch.testing.assert_close(again.test_density, candidates.test_density, rtol=0.0, atol=0.0)
+    assert ("test_density" in tensors) == (test_density == "uniform")  # nothing is saved twice
 
 
 @pytest.mark.parametrize("n", [1, 2, 64])

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from lobal import sampling
 from lobal.sampling import Draw, draw_low_dispersion, draw_random
 
 DRAWS: dict[str, tuple[Draw, int]] = {
@@ -84,6 +85,19 @@ def test_a_seed_repeats_the_draw_whatever_the_units_of_the_weights(draw: Draw, d
     first, second = (draw(factor * weights, X, 10, generator=seeded(7)) for factor in (1.0, 1024.0))
     assert first.tolist() == second.tolist()
     assert first.tolist() != draw(weights, X, 10, generator=seeded(8)).tolist()
+
+
+@every_draw
+def test_draws_of_many_candidates_come_from_all_parts_of_them(
+    draw: Draw, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PART", 7)
+    weights, X, generator = torch.arange(100, dtype=torch.float64), sample(100, d), seeded()
+    drawn = torch.cat([draw(weights, X, 10, generator=generator) for _ in range(60)])
+    frequency = drawn.bincount(minlength=100).double().reshape(10, 10).sum(1) / 60
+    expected = weights.reshape(10, 10).sum(1) / weights.sum() * 10.0
+    torch.testing.assert_close(frequency, expected, rtol=0.0, atol=0.5)
+    assert len(set(draw(weights, X, 99, generator=generator).tolist())) == 99
 
 
 @every_draw

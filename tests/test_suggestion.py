@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lobal.suggestion import Labels, input_columns, matched_labels
+from lobal.suggestion import Index, Labels, Pending, input_columns, matched_labels, pending_rows
 from lobal.tables import Table
 
 
@@ -13,7 +13,12 @@ POOL = table("pool.csv", name=["a", "b", "c"], x=[0.1, 0.2, 0.3])
 
 
 def matched(labels: Table, pool: Table = POOL, identifier: str | None = "name") -> Labels:
-    return matched_labels(pool, labels, ["x"], target="y", identifier=identifier)
+    return matched_labels(Index(pool, ["x"], identifier), labels, target="y")
+
+
+def pending(*tables: Table, known: Labels | None = None, identifier: str | None = "name") -> Pending:
+    labels = matched(table("labels.csv", name=[], x=[], y=[]), identifier=identifier) if known is None else known
+    return pending_rows(Index(POOL, ["x"], identifier), tables, labels)
 
 
 def test_labels_find_their_rows_by_identifier() -> None:
@@ -53,7 +58,7 @@ def test_no_labels_at_all_are_no_error() -> None:
 
 @pytest.mark.parametrize("identifier", ["name", None])
 def test_files_without_a_row_in_common_are_refused(identifier: str | None) -> None:
-    with pytest.raises(ValueError, match=r"no row of labels\.csv is in pool\.csv .* has to hold the labelled ones too"):
+    with pytest.raises(ValueError, match=r"no row of labels\.csv is in pool\.csv .* has to hold these too"):
         matched(table("labels.csv", name=["z"], x=[0.9], y=[1.0]), identifier=identifier)
 
 
@@ -73,6 +78,41 @@ def test_inputs_are_all_columns_but_target_and_identifier() -> None:
     assert input_columns(pool, target="y", identifier="name") == ["x", "z"]
 
 
+def test_columns_of_text_are_no_inputs() -> None:
+    pool = table("pool.csv", note=["good", "n/a", ""], x=["0.1", "", "2"], mixed=["12A", "13", "14"])
+    assert input_columns(pool, target="y", identifier=None) == ["x", "mixed"]  # whose gaps and letters are errors
+
+
+def test_inputs_can_be_chosen() -> None:
+    pool = table("pool.csv", name=["a"], x=[0.1], y=[1.0], z=[2.0])
+    assert input_columns(pool, target="y", identifier="name", chosen=["z"]) == ["z"]
+
+
+@pytest.mark.parametrize("chosen", [["y"], ["name", "x"], ["x", "x"], []], ids=str)
+def test_target_and_identifier_cannot_be_chosen_and_nothing_twice(chosen: list[str]) -> None:
+    pool = table("pool.csv", name=["a"], x=[0.1], y=[1.0])
+    with pytest.raises(ValueError, match=r"inputs are columns other than|no input columns"):
+        input_columns(pool, target="y", identifier="name", chosen=chosen)
+
+
+@pytest.mark.parametrize("identifier", ["name", None])
+def test_pending_rows_are_found_like_labels_in_any_number_of_tables(identifier: str | None) -> None:
+    first, second = table("a.csv", name=["c"], x=[0.3]), table("b.csv", name=["a", "c"], x=[0.1, 0.3])
+    assert pending(first, second, identifier=identifier).rows.tolist() == [0, 2]
+    assert pending(identifier=identifier).rows.tolist() == []
+
+
+def test_rows_with_a_label_or_a_failure_are_pending_no_more() -> None:
+    known = matched(table("labels.csv", name=["a", "b"], y=["1", ""]))
+    found = pending(table("next.csv", name=["a", "b", "c", "z"]), known=known)
+    assert (found.rows.tolist(), found.outside) == ([2], 1)
+
+
+def test_a_pending_table_without_a_row_of_the_pool_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no row of next\.csv is in pool\.csv"):
+        pending(table("next.csv", name=["z"]))
+
+
 @pytest.mark.parametrize("name", ["row", "local_complexity", "superior_density"])
 def test_inputs_may_not_have_the_names_of_what_is_added(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' of pool.csv"):
@@ -80,5 +120,5 @@ def test_inputs_may_not_have_the_names_of_what_is_added(name: str) -> None:
 
 
 def test_a_pool_without_inputs_is_refused() -> None:
-    with pytest.raises(ValueError, match="no input columns; its columns are name"):
+    with pytest.raises(ValueError, match="no input columns of numbers; its columns are name"):
         input_columns(table("pool.csv", name=["a"]), target="y", identifier="name")

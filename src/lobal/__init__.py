@@ -29,3 +29,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be a
     import importlib
 
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names too, whether or not they have been used yet."""
+    return sorted({*globals(), *__all__})

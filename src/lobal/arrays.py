@@ -1,11 +1,12 @@
-"""Shape aliases, device and dtype, and checks of what a user passes in."""
+"""Shape aliases, device and dtype, checks of what a user passes in, and arrays larger than the memory."""
 
+import mmap
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Real
+from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
@@ -13,8 +14,8 @@ Scalar: TypeAlias = Float[Tensor, ""]
 Inputs: TypeAlias = Float[Tensor, "n d"]
 Bandwidths: TypeAlias = Float[Tensor, " L"]
 
-# Arrays that may not fit into memory are read this many numbers at a time: 32 MiB in float64.
-SLICE_ENTRIES = 2**22
+# Arrays that may not fit into memory are read this many numbers at a time: 4 MiB in float64.
+SLICE_ENTRIES = 2**19
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -67,6 +68,47 @@ def row_slices(n: int, columns: int) -> Iterator[slice]:
     return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
 
 
+def row_parts(X: Real[ndarray, "n d"]) -> Iterator[tuple[slice, Float[ndarray, "m d"]]]:
+    """Consecutive rows of an array that may be memory-mapped, in float64, each part with its place."""
+    return ((rows, rows_at(X, rows)) for rows in row_slices(*X.shape))
+
+
+def rows_at(X: Real[ndarray, "n d"], rows: slice | Int[ndarray, " m"]) -> Float[ndarray, "m d"]:
+    """Some rows of an array that may be memory-mapped, copied to memory in float64."""
+    part = np.array(X[rows], dtype=np.float64)
+    give_back_pages(X)
+    return part
+
+
+def column_of(X: Real[ndarray, "n d"], column: int) -> Real[ndarray, " n"]:
+    """One column of an array that may be memory-mapped, copied to memory."""
+    values = np.empty(len(X), dtype=X.dtype)
+    for rows in row_slices(*X.shape):
+        values[rows] = X[rows, column]
+        give_back_pages(X)
+    return values
+
+
+def give_back_pages(X: Real[ndarray, "..."]) -> None:
+    """Give the pages of a memory-mapped array that have been read back to the system.
+
+    Otherwise they count as memory of this process for as long as the system does not need it: in the end, the whole
+    file does. The numbers are read again when they are needed.
+    """
+    mapped = mapped_file(X)
+    # In mode "c" pages may have been written to, and are then nowhere but in memory.
+    if mapped is not None and mapped.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+        cast("mmap.mmap", mapped.base).madvise(mmap.MADV_DONTNEED)
+
+
+def mapped_file(X: Real[ndarray, "..."]) -> "np.memmap[Any, Any] | None":
+    """The memory-mapped array that X is, or that it shows rows and columns of; none if its numbers are in memory."""
+    base = X
+    while isinstance(base.base, ndarray):
+        base = base.base
+    return base if isinstance(base, np.memmap) and isinstance(base.base, mmap.mmap) else None
+
+
 def as_matrix(values: Any, *, name: str) -> Real[ndarray, "n d"]:  # noqa: ANN401 - array-likes of any kind are welcome
     """`values` as a two-dimensional array of finite numbers, in the type they came in.
 
@@ -93,4 +135,5 @@ def as_matrix(values: Any, *, name: str) -> Real[ndarray, "n d"]:  # noqa: ANN40
             row, column = (int(first) for first in np.argwhere(wrong)[0])
             value = matrix[rows][row, column]
             raise ValueError(f"{name} must be finite, got {value} at row {rows.start + row}, column {column}")
+        give_back_pages(matrix)
     return matrix

@@ -65,13 +65,29 @@ def suggest(
         Path, typer.Argument(metavar="POOL", help="All candidates, one a row, labelled or not: CSV, parquet or npz.")
     ],
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Those labelled so far: CSV, parquet or npz.")],
-    target: Annotated[str, typer.Option(help="Column of the labels that holds the result.")],
+    target: Annotated[str, typer.Option(help="Column of LABELS that holds the result.")],
     number: Annotated[int, typer.Option(min=1, help="How many points to suggest.")] = 64,
     output: Annotated[Path, typer.Option(help="File for the suggested points: CSV, parquet or npz.")] = Path(
         "next.csv"
     ),
     identifier: Annotated[
-        str | None, typer.Option("--id", help="Column that names the rows of both files; inputs do so otherwise.")
+        str | None,
+        typer.Option("--id", help="Column that names the rows of all files. Without it, equal inputs are equal rows."),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of POOL that the target depends on, separated by commas.",
+            show_default="all of numbers, but target and identifier",
+            metavar="A,B,C",
+        ),
+    ] = None,
+    pending: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Rows that are out for labelling already, such as an earlier next.csv; may be given several times.",
+            metavar="FILE",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     report: Annotated[
@@ -81,17 +97,21 @@ def suggest(
 ) -> None:
     """Suggest which candidates to label next.
 
-    POOL holds every input that predictions will be wanted for; all its columns but the target and the identifier are
-    inputs, and have to be numbers. LABELS holds the results so far; its rows are found in POOL by **--id** or by the
-    same input columns. A row without a result failed, and is not suggested again. With fewer than ten labels the
-    suggestions are random.
+    POOL holds every input that predictions will be wanted for. Its inputs are the columns that **--inputs** names or,
+    without it, all columns of numbers other than the target and the identifier.
+
+    LABELS holds the results so far; its rows are found in POOL by **--id** or by the same input columns. A row without
+    a result failed, and is not suggested again. With fewer than ten labels the suggestions are random.
 
     The suggested rows come with **local_complexity**, how quickly the target changes there, and **superior_density**,
     how many labels such a place deserves. The report shows both over all candidates, and what there is to gain.
 
     Example: **lobal suggest pool.csv labels.csv --target y --id sample --number 64 --output next.csv**
 
-    Label those rows, add them to labels.csv, and run it again.
+    Label those rows, add them to labels.csv, and run it again. Nothing is remembered in between: to have more points
+    suggested while the first are still being labelled, hand those in as **--pending**.
+
+    Example: **lobal suggest pool.csv labels.csv --target y --id sample --pending next.csv --output more.csv**
     """
     from rich.console import Console
 
@@ -100,9 +120,19 @@ def suggest(
     from lobal.tables import table_format
 
     page = output.with_suffix(".html") if report is None else report
-    request = Request(pool=pool, labels=labels, target=target, number=number, identifier=identifier, seed=seed)
+    request = Request(
+        pool=pool,
+        labels=labels,
+        target=target,
+        number=number,
+        inputs=None if inputs is None else tuple(name.strip() for name in inputs.split(",")),
+        identifier=identifier,
+        pending=tuple(pending or ()),
+        seed=seed,
+    )
     with _plain_errors(), nullcontext() if quiet else Console(stderr=True).status("fitting the model to the labels"):
         table_format(output)  # before the work, not after it
+        _refuse_to_overwrite(output, [pool, labels, *request.pending])
         suggestion = suggestion_for(request)
         write_suggestion(suggestion, output, page)
     if not quiet:
@@ -125,13 +155,20 @@ def report(
 
     Example: **lobal report campaign --output campaign.html**
     """
+    from rich.console import Console
+
     from lobal.learner import ActiveLearner
     from lobal.report.html import campaign_report
 
     page = campaign.with_name(f"{campaign.resolve().name}.html") if output is None else output
-    with _plain_errors():
+    with _plain_errors(), Console(stderr=True).status("fitting the model to the labels"):
         campaign_report(ActiveLearner.read(campaign), page, title=f"Campaign {campaign.resolve().name}")
     typer.echo(f"report in {page}")
+
+
+def _refuse_to_overwrite(output: Path, read: list[Path]) -> None:
+    if output.resolve() in [path.resolve() for path in read]:
+        raise ValueError(f"{output} is read, and would be overwritten; choose another --output")
 
 
 @contextmanager

@@ -4,15 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Real
 from numpy import ndarray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from lobal.arrays import Inputs, row_slices
-from lobal.kernels import CHUNK_ENTRIES, scale_inputs, squared_distances
+from lobal.arrays import Inputs, row_parts, rows_at
+from lobal.kernels import scale_inputs, squared_distances
 
 # Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
 RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
@@ -22,6 +21,8 @@ LARGEST_SAMPLE = 2000
 LARGEST_KERNEL_DIMENSION = 3
 # The k-th neighbour's distance gives a density with relative error k^(-1/2): 25 percent.
 NEIGHBOURS = 16
+# Kernels are summed up this many at a time: 2 MiB, which caches hold. Larger parts are several times slower.
+KERNELS_AT_ONCE = 2**18
 # Neighbour densities stay within this factor of the typical one, so that none is zero or infinite.
 DENSITY_RANGE = 1e12
 
@@ -48,30 +49,31 @@ class KernelDensity:
 
     def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
         """The density at every input, normalised."""
-        rows = max(1, CHUNK_ENTRIES // len(self.centres))
-        return (
-            torch.cat([self._log_kernels(part).logsumexp(-1) for part in X.split(rows)])
-            .sub(math.log(len(self.centres)))
-            .exp()
-        )
+        rows = max(1, KERNELS_AT_ONCE // len(self.centres))
+        # What is too small for exp is zero in the sum's logarithm too: there is no largest term to take out first.
+        sums = torch.cat([self._squared_distances(part).mul_(-0.5).exp_().sum(-1) for part in X.split(rows)])
+        return sums.log_().add_(self._log_height).sub_(math.log(len(self.centres))).exp_()
 
     @property
     def floor(self) -> float:
         """The density that one lone centre has at its place: what no point of the sample falls below."""
-        k, d = self.centres.shape
-        return math.exp(-self.widths.log().sum().item() - 0.5 * d * math.log(2.0 * math.pi) - math.log(k))
+        return math.exp(self._log_height - math.log(len(self.centres)))
 
     def leave_one_out_likelihood(self) -> float:
         """Mean log density of each centre under the others."""
-        log_kernels = self._log_kernels(self.centres).fill_diagonal_(-math.inf)
+        log_kernels = (self._log_height - 0.5 * self._squared_distances(self.centres)).fill_diagonal_(-math.inf)
         # A point without neighbours would decide everything; the smallest number keeps its say finite.
         floor = math.log(torch.finfo(log_kernels.dtype).tiny)
         others = max(len(self.centres) - 1, 1)
         return log_kernels.logsumexp(-1).clamp_min(floor).mean().item() - math.log(others)
 
-    def _log_kernels(self, X: Inputs) -> Float[Tensor, "n k"]:
-        squared = squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))
-        return -0.5 * squared - self.widths.log().sum() - 0.5 * X.shape[1] * math.log(2.0 * math.pi)
+    def _squared_distances(self, X: Inputs) -> Float[Tensor, "n k"]:
+        return squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))
+
+    @property
+    def _log_height(self) -> float:
+        """The logarithm of one kernel at its centre."""
+        return -self.widths.log().sum().item() - 0.5 * len(self.widths) * math.log(2.0 * math.pi)
 
 
 @final
@@ -115,7 +117,8 @@ class NeighbourDensity:
         """The distance of every input to its k-th nearest centre other than itself."""
         k = max(1, min(NEIGHBOURS, len(self.centres) - 1))
         tree = cKDTree(self.centres.cpu().numpy())
-        nearest = torch.as_tensor(tree.query((X / self.spread).cpu().numpy(), k=k + 1, workers=-1)[0]).to(X)
+        points = (X / self.spread).cpu().numpy()
+        nearest = torch.as_tensor(tree.query(points, k=k + 1, workers=torch.get_num_threads())[0]).to(X)
         return torch.where(nearest[:, 0] == 0.0, nearest[:, k], nearest[:, k - 1])
 
 
@@ -132,18 +135,19 @@ def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: 
     """
     n, d = of.shape
     rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
-    sample = torch.as_tensor(np.asarray(of[rows], dtype=np.float64))
+    sample = torch.from_numpy(rows_at(of, rows))
     if d > LARGEST_KERNEL_DIMENSION:
         return _along(X, NeighbourDensity.fit(sample, generator=generator))
     kernels = KernelDensity.fit(sample, generator=generator)
     # Every point counts as one of the n that the density came from, however far it lies from the centres.
-    floor = math.exp(-kernels.widths.log().sum().item() - 0.5 * d * math.log(2.0 * math.pi) - math.log(n))
-    return _along(X, kernels).clamp_min(floor)
+    return _along(X, kernels).clamp_min_(kernels.floor * len(kernels.centres) / n)
 
 
 def _along(X: Real[ndarray, "N d"], density: KernelDensity | NeighbourDensity) -> Float[Tensor, " N"]:
-    parts = [density(torch.as_tensor(np.array(X[rows], dtype=np.float64))) for rows in row_slices(*X.shape)]
-    return torch.cat(parts)
+    values = torch.empty(len(X), dtype=torch.float64)
+    for rows, part in row_parts(X):
+        values[rows] = density(torch.from_numpy(part))
+    return values
 
 
 def norm(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> float:

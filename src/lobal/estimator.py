@@ -21,6 +21,7 @@ from lobal.complexity import local_complexity
 from lobal.density import KernelDensity, intrinsic_dimension
 from lobal.kernels import kernel_named
 from lobal.mixture.adam import AdamSettings, Epoch
+from lobal.mixture.analytic import GATE_SCALE, AnalyticSettings
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.model import bandwidth_volume
 from lobal.mixture.options import (
@@ -71,9 +72,12 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_inducing: inducing points of the experts, m_E.
         n_gate_inducing: inducing points of the gate, m_G.
         gate_bandwidth: sigma_G, by default three times the bandwidth of the best single Gaussian process.
-        gate_scale: lambda_G.
-        sparsity: kappa, the most experts that answer at one point.
-        penalty: theta, the price of small bandwidths; by default it falls with the number of labels.
+        engine: "analytic" solves for the experts, fits an ordinal gate to their leave-one-out answers and moves the
+            default ladder of bandwidths to where it is used; "adam" is the paper's joint training of experts and gate.
+        gate_scale: lambda_G; by default 10 for Adam's softmax gate (the paper's), 4 squared steps for the ordinal one.
+        sparsity: kappa, the most experts that answer at one point; two under the analytic engine.
+        penalty: theta, the price of small bandwidths. By default the analytic engine prices leverage instead, and
+            Adam's theta falls with the number of labels.
         noise: label noise variance if known, a number or a function of the inputs; learned by default.
         scale: initial lambda_E; by default that of the best single Gaussian process.
         objective: "elbo", or "mse" for labels (almost) without noise.
@@ -107,7 +111,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_inducing: int = 512,
         n_gate_inducing: int = 128,
         gate_bandwidth: float | None = None,
-        gate_scale: float = 10.0,
+        engine: Literal["analytic", "adam"] = "analytic",
+        gate_scale: float | None = None,
         sparsity: int = 2,
         penalty: float | None = None,
         noise: float | NoiseFunction | None = None,
@@ -139,6 +144,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.n_inducing = n_inducing
         self.n_gate_inducing = n_gate_inducing
         self.gate_bandwidth = gate_bandwidth
+        self.engine = engine
         self.gate_scale = gate_scale
         self.sparsity = sparsity
         self.penalty = penalty
@@ -202,9 +208,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, self.max_epochs) as show:
             self.mixture_, shared = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
-        # Errors before kappa reached its terminal value are another model's.
-        final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
-        self.validation_error_ = min(epoch.validation_error for epoch in final)
+        self.validation_error_ = self._validation_error(data)
         self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
         self.scale_ = self.label_scale_**2 * float(shared.scale)
         return self
@@ -370,6 +374,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 points=labelled[order[n_gate:]], validation=steering, gate_set=gate_set, keep_validation=True
             )
         share = share_of(self.validation_fraction, len(labelled), "validation_fraction")
+        if self.engine == "analytic":
+            return TrainingData(points=labelled[order[n_gate:]], gate_set=gate_set)
         n_validation = min(max(share, 2), LARGEST_VALIDATION_SET)
         if len(labelled) - n_gate - n_validation < SMALLEST_TRAINING_SET // 2:
             raise ValueError(
@@ -385,6 +391,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _settings(self, n: int) -> MixtureSettings:
         """The options in the mixture's own terms: objects for names, labels in units of their spread."""
         bandwidths = default_bandwidths(self.intrinsic_dimension_) if self.bandwidths is None else self.bandwidths
+        # Both, whichever is taken: an option out of its range is a mistake under either engine.
+        engines: dict[str, AdamSettings | AnalyticSettings] = {"analytic": self._analytic(), "adam": self._adam(n)}
         return MixtureSettings(
             bandwidths=self._tensor(ascending(bandwidths)),
             shared=self._width("shared_bandwidth"),
@@ -395,18 +403,36 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             dense=choice("experts", self.experts, {"sparse": False, "exact": True}),
             n_inducing=whole("n_inducing", self.n_inducing),
             n_gate_inducing=whole("n_gate_inducing", self.n_gate_inducing),
-            gate_scale=positive("gate_scale", self.gate_scale),
+            gate_scale=10.0 if self.gate_scale is None else positive("gate_scale", self.gate_scale),
             covariance=choice("covariance", self.covariance, COVARIANCES),
             refit=self.refit,
             exchange=self.exchange,
-            training=self._training_settings(n),
+            training=choice("engine", self.engine, engines),
+            adaptive=self.bandwidths is None,
         )
+
+    def _validation_error(self, data: TrainingData) -> float:
+        """Root mean squared, in units of the labels: on the validation labels, or leave-one-out without them."""
+        if self.engine == "analytic" and data.validation is not None:
+            validation = data.validation
+            residual = validation.y - self.mixture_.mean(validation.X)
+            return self.label_scale_ * (validation.weight @ residual.square() / validation.weight.sum()).sqrt().item()
+        # Errors before kappa reached its terminal value are another model's.
+        final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
+        return min(epoch.validation_error for epoch in final) if self.engine == "adam" else final[-1].validation_error
 
     def _width(self, name: str) -> Float[Tensor, "..."] | None:
         width = bandwidth_matrix(name, getattr(self, name), self.n_features_in_)
         return None if width is None else self._tensor(width)
 
-    def _training_settings(self, n: int) -> AdamSettings:
+    def _analytic(self) -> AnalyticSettings:
+        return AnalyticSettings(
+            penalty=self.penalty,
+            gate_scale=GATE_SCALE if self.gate_scale is None else positive("gate_scale", self.gate_scale),
+            squared=self.objective == "mse",
+        )
+
+    def _adam(self, n: int) -> AdamSettings:
         return AdamSettings(
             kappa=whole("sparsity", self.sparsity),
             penalty=default_penalty(n, self.objective) if self.penalty is None else self.penalty,

@@ -5,9 +5,7 @@ norm. A draw takes weights, that is a density over the pool density, and returns
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -17,11 +15,14 @@ from numpy import ndarray
 from scipy.stats import qmc
 from torch import Tensor
 
-from lobal.arrays import as_column, row_slices
+from lobal.arrays import as_column, column_of, row_parts, rows_at
 from lobal.density import capped, normalised
 from lobal.density import pool_density as estimated_pool_density
+from lobal.problems.mapped import MappedArray
 from lobal.problems.spaces import Box, DensityFunction, Pool
 
+# Candidates looked at together: what is computed on the way for so many takes a few MB.
+PART = 2**16
 # Bits of the position along the space-filling curve: what a signed 64-bit integer holds.
 CURVE_BITS = 63
 
@@ -60,7 +61,7 @@ def _of_pool(pool: Pool, seed: int) -> Candidates:
         q = p_X if pool.test_density == "pool" else torch.ones_like(p_X)
     else:
         q = _values(pool.test_density, pool.X, name="test_density", positive=False)
-    return Candidates(X=pool.X, pool_density=p_X, test_density=normalised(q, p_X))
+    return Candidates(X=pool.X, pool_density=p_X, test_density=_at_equal_norm(q, p_X))
 
 
 def _of_box(box: Box, seed: int) -> Candidates:
@@ -72,7 +73,7 @@ def _of_box(box: Box, seed: int) -> Candidates:
     return Candidates(
         X=X,
         pool_density=p_X,
-        test_density=normalised(q, p_X),
+        test_density=_at_equal_norm(q, p_X),
         cell=width * n ** (-1.0 / box.dimension),
         bounds=np.stack([box.lower, box.upper]),
     )
@@ -83,14 +84,14 @@ def _values(
 ) -> Float[Tensor, " N"]:
     if isinstance(density, ndarray):
         return torch.tensor(density)
-    parts = [
-        as_column(density(points), name=f"{name}(X)", length=len(points), positive=positive) for points in _parts(X)
-    ]
-    return torch.from_numpy(np.concatenate(parts))
+    values = np.empty(len(X))
+    for rows, points in row_parts(X):
+        values[rows] = as_column(density(points), name=f"{name}(X)", length=len(points), positive=positive)
+    return torch.from_numpy(values)
 
 
-def _parts(X: Real[ndarray, "N d"]) -> Iterator[Float[ndarray, "m d"]]:
-    return (np.array(X[rows], dtype=np.float64) for rows in row_slices(*X.shape))
+def _at_equal_norm(q: Float[Tensor, " N"], p_X: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    return p_X if q is p_X else normalised(q, p_X)
 
 
 class NextDensity(NamedTuple):
@@ -121,10 +122,10 @@ def next_density(
     p_k, p_sup = normalised(density, pool_density), normalised(superior, pool_density)
     r = n / (n + b)
     # 0 / 0 where neither density lives; rounding must not lower the largest ratio of two equal norms below one.
-    gamma_1 = max(1.0, torch.nan_to_num(p_k / p_sup, nan=0.0, posinf=math.inf).max().item())
+    gamma_1 = max(1.0, (p_k / p_sup).nan_to_num_(nan=0.0, posinf=math.inf).max().item())
     gamma_2 = 0.0 if r * gamma_1 <= 1.0 else (r - 1.0 / gamma_1) / (1.0 - 1.0 / gamma_1)
-    p_next = gamma_2 * p_k + (1.0 - gamma_2) * p_sup
-    proposal = ((p_next - r * p_k) / (1.0 - r)).clamp_min(0.0)
+    p_next = torch.lerp(p_sup, p_k, gamma_2)
+    proposal = p_next.sub(p_k, alpha=r).div_(1.0 - r).clamp_min_(0.0)
     return NextDensity(gamma_1, gamma_2, p_next, proposal)
 
 
@@ -138,7 +139,7 @@ def with_exploration(
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"the share of exploration must lie in [0, 1], got {share}")
-    return (1.0 - share) * superior + share * test_density
+    return torch.lerp(superior, test_density, share)
 
 
 @runtime_checkable
@@ -164,8 +165,13 @@ def draw_random(
 ) -> Int[Tensor, " b"]:
     """Independent draws without replacement, by the b largest of log weight + Gumbel noise."""
     _check_draw(weights, b)
-    clocks = torch.empty_like(weights).exponential_(generator=generator)
-    return (weights.log() - clocks.log()).topk(b).indices
+    best, where = weights.new_empty(0), torch.empty(0, dtype=torch.long)
+    for start in range(0, len(weights), PART):
+        part = weights[start : start + PART]
+        noisy = part.log() - torch.empty_like(part).exponential_(generator=generator).log_()
+        best, kept = torch.cat([best, noisy]).topk(min(b, len(best) + len(part)))
+        where = torch.cat([where, torch.arange(start, start + len(part))])[kept]
+    return where
 
 
 def draw_low_dispersion(
@@ -213,17 +219,24 @@ def space_filling_order(X: Real[ndarray, "N d"], rows: Int[Tensor, " k"]) -> Int
     bits = CURVE_BITS // columns
     code = np.zeros(len(index), dtype=np.int64)
     for column in range(columns):
-        level = _rank_levels(np.asarray(X[:, column])[index], bits)
-        for bit in range(bits):
-            code |= ((level >> bit) & 1) << (bit * columns + columns - 1 - column)
+        level = _rank_levels(column_of(X, column)[index], bits)
+        for start in range(0, len(index), PART):
+            part = slice(start, start + PART)
+            for bit in range(bits):
+                code[part] |= ((level[part] >> bit) & 1) << (bit * columns + columns - 1 - column)
     return torch.from_numpy(np.argsort(code, kind="stable"))
 
 
 def _rank_levels(column: Real[ndarray, " k"], bits: int) -> Int[ndarray, " k"]:
     """The ranks from 0 to 2^bits - 1, equal for equal values."""
-    rank = np.searchsorted(np.sort(column), column, side="left")
+    k, ordered = len(column), np.sort(column)
     # At 32 bits every one of the ranks has a level of its own already.
-    return (rank << min(bits, 32)) // len(column)
+    levels = 2 ** min(bits, 32)
+    if levels >= k:
+        return np.asarray(np.searchsorted(ordered, column, side="left") * levels // k)
+    # Level j are the values above the one of rank ceil(j k / levels), counted from one: found sooner than the ranks.
+    below = -(-np.arange(1, levels) * k // levels)
+    return np.searchsorted(ordered[below - 1], column, side="left")
 
 
 def place(candidates: Candidates, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b d"]:
@@ -231,7 +244,7 @@ def place(candidates: Candidates, indices: Int[Tensor, " b"], *, generator: torc
 
     A point that would leave the box is reflected at its bounds.
     """
-    points = np.array(candidates.X[indices.numpy()], dtype=np.float64)
+    points = rows_at(candidates.X, indices.numpy())
     if candidates.cell is None or candidates.bounds is None:
         return points
     jitter = torch.rand(points.shape, dtype=torch.float64, generator=generator).numpy() - 0.5
@@ -283,31 +296,41 @@ def located(candidates: Candidates, batch: Any) -> tuple[list[int], Float[ndarra
         rows = np.atleast_1d(np.asarray(batch))
         if not np.issubdtype(rows.dtype, np.integer) or rows.ndim != 1 or ((rows < 0) | (rows >= n)).any():
             raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {batch!r}")
-        return rows.tolist(), np.asarray(candidates.X[rows], dtype=np.float64)
+        return rows.tolist(), rows_at(candidates.X, rows)
     inputs = np.atleast_2d(np.asarray(batch, dtype=np.float64))
     if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
         raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {batch!r}")
     return [int((((candidates.X - x) / candidates.cell) ** 2).sum(axis=1).argmin()) for x in inputs], inputs
 
 
-def candidates_tensors(candidates: Candidates) -> tuple[dict[str, Tensor], str | None]:
-    """The candidates as tensors to save; a memory-mapped pool stays in its file, whose name is returned."""
-    tensors = {"pool_density": candidates.pool_density, "test_density": candidates.test_density}
+def candidates_tensors(candidates: Candidates) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """The candidates as tensors to save; a memory-mapped pool stays in its file, whose place is returned."""
+    tensors = {"pool_density": candidates.pool_density}
+    if candidates.test_density is not candidates.pool_density:
+        tensors["test_density"] = candidates.test_density
     if candidates.cell is not None and candidates.bounds is not None:
         tensors |= {"cell": torch.tensor(candidates.cell), "bounds": torch.tensor(candidates.bounds)}
-    if isinstance(candidates.X, np.memmap):
-        return tensors, str(Path(str(candidates.X.filename)).absolute())
-    return tensors | {"X": torch.tensor(np.asarray(candidates.X, dtype=np.float64))}, None
+    place = MappedArray.of(candidates.X)
+    if place is not None:
+        return tensors, place._asdict()
+    dtype = np.float32 if candidates.X.dtype == np.float32 else np.float64
+    return tensors | {"X": torch.from_numpy(np.require(candidates.X, dtype, ["C", "W"]))}, None
 
 
-def candidates_from(tensors: dict[str, Tensor], memory_mapped: str | None) -> Candidates:
-    """The candidates that `candidates_tensors` took apart."""
-    if memory_mapped is not None and not Path(memory_mapped).exists():
-        raise FileNotFoundError(f"the campaign's pool was the file {memory_mapped}, which is gone; put it back")
+def candidates_from(
+    tensors: dict[str, Tensor], memory_mapped: dict[str, Any] | None, pool: Pool | None = None
+) -> Candidates:
+    """The candidates that `candidates_tensors` took apart; `pool` has the inputs of one whose file was moved."""
+    if memory_mapped is None:
+        if pool is not None:
+            raise ValueError("a pool is given for a campaign whose pool was a file, this one has its inputs with it")
+        X = tensors["X"].numpy()
+    else:
+        X = MappedArray(**memory_mapped).open(None if pool is None else pool.X)
     return Candidates(
-        X=tensors["X"].numpy() if memory_mapped is None else np.load(memory_mapped, mmap_mode="r"),
+        X=X,
         pool_density=tensors["pool_density"],
-        test_density=tensors["test_density"],
+        test_density=tensors.get("test_density", tensors["pool_density"]),
         cell=tensors["cell"].numpy() if "cell" in tensors else None,
         bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
     )

@@ -30,7 +30,9 @@ class Request:
     labels: Path
     target: str  # column of the labels
     number: int
-    identifier: str | None = None  # column that names rows in both files; without it, rows are known by their inputs
+    inputs: tuple[str, ...] | None = None  # columns of the pool; by default all of numbers that are nothing else
+    identifier: str | None = None  # column that names rows in all files; without it, rows are known by their inputs
+    pending: tuple[Path, ...] = ()  # tables of rows whose labels are on their way
     seed: int = 0
 
 
@@ -39,6 +41,13 @@ class Labels(NamedTuple):
 
     rows: Int[ndarray, " n"]
     y: Float[ndarray, " n"]
+    outside: int
+
+
+class Pending(NamedTuple):
+    """Rows of the pool whose labels are on their way, and how many such points are outside the pool."""
+
+    rows: Int[ndarray, " n"]
     outside: int
 
 
@@ -58,21 +67,18 @@ def suggest(request: Request) -> Suggestion:
         ValueError: the files do not fit together, or hold too few points; the message says what to do.
     """
     pool, labels = read_table(request.pool), read_table(request.labels)
-    inputs = input_columns(pool, target=request.target, identifier=request.identifier)
+    inputs = input_columns(pool, target=request.target, identifier=request.identifier, chosen=request.inputs)
     X = pool.matrix(inputs)
-    known = matched_labels(pool, labels, inputs, target=request.target, identifier=request.identifier)
-    used = len(set(known.rows.tolist()))
-    if request.number > len(pool) - used:
-        raise ValueError(
-            f"{request.number} points are asked for, but {pool.source} has {len(pool) - used} left: "
-            f"{used} of its {len(pool)} are labelled or failed"
-        )
+    index = Index(pool, inputs, request.identifier)
+    known = matched_labels(index, labels, target=request.target)
+    pending = pending_rows(index, [read_table(path) for path in request.pending], known)
+    _check_left(len(pool), request, known, pending)
     learner = ActiveLearner(Pool(X), seed=request.seed)
-    if used:
-        learner.tell(known.rows, known.y)
+    learner.tell(known.rows, known.y)
+    learner.expect(pending.rows)
     rows = np.asarray(learner.ask(request.number))
     columns = suggestion_columns(pool, rows, inputs, request.identifier) | _scores(learner, rows)
-    return Suggestion(columns, learner, inputs, _notes(known))
+    return Suggestion(columns, learner, inputs, _notes(pool, request, known, pending))
 
 
 def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
@@ -90,45 +96,100 @@ def outlook(learner: ActiveLearner) -> str:
     return expectation(learner.headroom())
 
 
-def input_columns(pool: Table, *, target: str, identifier: str | None) -> list[str]:
-    """The pool's columns that are neither the target nor the identifier."""
+def input_columns(
+    pool: Table, *, target: str, identifier: str | None, chosen: Sequence[str] | None = None
+) -> list[str]:
+    """The pool's columns that were chosen or, by default, all but target, identifier and columns of text."""
     if identifier is not None:
         pool.column(identifier)
-    names = [name for name in pool.columns if name not in (target, identifier)]
+    others = [name for name in pool.columns if name not in (target, identifier)]
+    names = [name for name in others if not pool.is_text(name)] if chosen is None else [*chosen]
     if not names:
-        raise ValueError(f"{pool.source} has no input columns; its columns are {', '.join(pool.columns)}")
+        raise ValueError(
+            f"{pool.source} has no input columns of numbers; its columns are {', '.join(pool.columns)}; name them with "
+            "--inputs"
+        )
+    wrong = [name for name in names if name in (target, identifier) or names.count(name) > 1]
+    if wrong:
+        raise ValueError(f"inputs are columns other than target and identifier, each once, got {', '.join(names)}")
     clash = [name for name in names if name in SCORES or (name == ROW and identifier is None)]
     if clash:
         raise ValueError(
-            f"column {clash[0]!r} of {pool.source} has the name of one that is added to the inputs; rename it or, "
-            "where it names the rows, say so with --id"
+            f"column {clash[0]!r} of {pool.source} has the name of one that is added to the inputs; rename it, leave "
+            "it out with --inputs or, where it names the rows, say so with --id"
         )
     return names
 
 
-def matched_labels(pool: Table, labels: Table, inputs: Sequence[str], *, target: str, identifier: str | None) -> Labels:
-    """The labels by the row of the pool they belong to, the first where several have the same inputs.
+@final
+class Index:
+    """Finds rows of other tables in the pool: by the identifier or, exactly, by the inputs.
+
+    Of several rows of the pool with the same inputs, the first stands for all.
+    """
+
+    def __init__(self, pool: Table, inputs: Sequence[str], identifier: str | None) -> None:
+        self.pool = pool
+        self._inputs = inputs
+        self._identifier = identifier
+        keys = self._keys(pool)
+        self._first = {key: row for row, key in reversed([*enumerate(keys)])}
+        if identifier is not None and len(self._first) < len(pool):
+            twice = next(key for row, key in enumerate(keys) if self._first[key] < row)
+            raise ValueError(
+                f"identifiers have to be unique, but {pool.source} has {twice!r} in column {identifier!r} twice"
+            )
+
+    def rows(self, table: Table) -> list[int | None]:
+        """The row of the pool that each row of the table is; none where it is not in the pool.
+
+        Raises:
+            ValueError: there are rows, but not one of them is in the pool.
+        """
+        keys = self._keys(table)
+        found = [self._first.get(key) for key in keys]
+        if keys and all(row is None for row in found):
+            by = "the inputs" if self._identifier is None else f"the identifier {self._identifier!r}"
+            raise ValueError(
+                f"no row of {table.source} is in {self.pool.source} by {by}, e.g. {keys[0]} and "
+                f"{next(iter(self._first))}; the pool stands for all inputs to be predicted and has to hold these too"
+            )
+        return found
+
+    def _keys(self, table: Table) -> list[Hashable]:
+        if self._identifier is not None:
+            return [*table.identifiers(self._identifier)]
+        missing = [name for name in self._inputs if name not in table.columns]
+        if missing:
+            raise ValueError(
+                f"{table.source} has no column {missing[0]!r}, by which its rows would be found in the pool; its "
+                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, or "
+                "name a shared identifier with --id"
+            )
+        return [tuple(row) for row in table.matrix(self._inputs).tolist()]
+
+
+def matched_labels(index: Index, labels: Table, *, target: str) -> Labels:
+    """The labels by the row of the pool they belong to.
 
     A row may have several labels. One without a target failed, unless it has a label elsewhere.
     """
     y = labels.numbers(target, missing=True)
-    pool_keys, label_keys = (_keys(table, inputs, identifier) for table in (pool, labels))
-    first = {key: row for row, key in reversed([*enumerate(pool_keys)])}
-    if identifier is not None and len(first) < len(pool):
-        twice = next(key for row, key in enumerate(pool_keys) if first[key] < row)
-        raise ValueError(
-            f"identifiers have to be unique, but {pool.source} has {twice!r} in column {identifier!r} twice"
-        )
-    matched = [(first[key], value) for key, value in zip(label_keys, y.tolist(), strict=True) if key in first]
-    if label_keys and not matched:
-        raise ValueError(_no_overlap(pool, labels, identifier, pool_keys[0], label_keys[0]))
+    matched = [(row, value) for row, value in zip(index.rows(labels), y.tolist(), strict=True) if row is not None]
     labelled = {row for row, value in matched if math.isfinite(value)}
     kept = [(row, value) for row, value in matched if math.isfinite(value) or row not in labelled]
     return Labels(
         rows=np.array([row for row, _ in kept], dtype=np.int64),
         y=np.array([value for _, value in kept], dtype=np.float64),
-        outside=len(label_keys) - len(matched),
+        outside=len(y) - len(matched),
     )
+
+
+def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> Pending:
+    """The rows of the pool that are in one of the tables and have neither a label nor failed by now."""
+    found = [row for table in tables for row in index.rows(table)]
+    rows = {row for row in found if row is not None} - {*known.rows.tolist()}
+    return Pending(np.array(sorted(rows), dtype=np.int64), found.count(None))
 
 
 def suggestion_columns(
@@ -146,31 +207,26 @@ def _scores(learner: ActiveLearner, rows: Int[ndarray, " n"]) -> dict[str, ndarr
     return dict(zip(SCORES, (learner.local_complexity()[rows], learner.superior_density()[rows]), strict=True))
 
 
-def _keys(table: Table, inputs: Sequence[str], identifier: str | None) -> list[Hashable]:
-    """What the rows of a table are known by: the identifier or, exactly, the inputs."""
-    if identifier is not None:
-        return [*table.identifiers(identifier)]
-    missing = [name for name in inputs if name not in table.columns]
-    if missing:
+def _check_left(total: int, request: Request, known: Labels, pending: Pending) -> None:
+    used = len(set(known.rows.tolist()))
+    left = total - used - len(pending.rows)
+    if request.number > left:
         raise ValueError(
-            f"{table.source} has no column {missing[0]!r}, by which its rows would be found in the pool; its columns "
-            f"are {', '.join(table.columns)}; add the pool's input columns, or name a shared identifier with --id"
+            f"{request.number} points are asked for, but {request.pool} has {left} left: of its {total}, {used} are "
+            f"labelled or failed and {len(pending.rows)} are pending; ask for fewer or extend the pool"
         )
-    return [tuple(row) for row in table.matrix(inputs).tolist()]
 
 
-def _no_overlap(pool: Table, labels: Table, identifier: str | None, candidate: Hashable, labelled: Hashable) -> str:
-    by = "the inputs" if identifier is None else f"the identifier {identifier!r}"
-    return (
-        f"no row of {labels.source} is in {pool.source} by {by}, e.g. {labelled} and {candidate}; the pool stands for "
-        "all inputs to be predicted and has to hold the labelled ones too"
-    )
-
-
-def _notes(known: Labels) -> list[str]:
+def _notes(pool: Table, request: Request, known: Labels, pending: Pending) -> list[str]:
     failed = len(set(known.rows[np.isnan(known.y)].tolist()))
+    others = [name for name in pool.columns if name not in (request.target, request.identifier)]
+    text = [] if request.inputs is not None else [name for name in others if pool.is_text(name)]
     notes = {
+        f"Columns of text are no inputs: {', '.join(text)}.": len(text),
         f"{failed} rows without a target count as failed: they are not learned from, and not suggested again.": failed,
         f"{known.outside} labels are of points that are not in the pool, and are not used.": known.outside,
+        f"{len(pending.rows)} rows are pending: they are not suggested again, and the new ones are chosen as if they "
+        "were labelled.": len(pending.rows),
+        f"{pending.outside} pending rows are not in the pool, and are not used.": pending.outside,
     }
     return [note for note, number in notes.items() if number]

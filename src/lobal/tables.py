@@ -53,6 +53,15 @@ class Table:
             )
         return np.where(gaps, np.nan, values)
 
+    def is_text(self, name: str) -> bool:
+        """Whether a column has values of which not a single one is a number."""
+        column = self.column(name)
+        if column.dtype.kind in "biuf":
+            return False
+        texts = column.astype(str)
+        texts = texts[~_is_missing(texts)]
+        return len(texts) > 0 and not any(map(_is_number, texts.tolist()))
+
     def matrix(self, names: Sequence[str]) -> Float[ndarray, "n d"]:
         """Several columns as finite numbers side by side."""
         return np.stack([self.numbers(name) for name in names], axis=1)

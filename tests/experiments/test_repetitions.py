@@ -57,6 +57,16 @@ def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
         repetitions(penalty=0.0).complete([(1, 1)], tmp_path / "record.json")
 
 
+def test_conclusions_follow_from_all_results_and_are_kept_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    counted = Repetitions(
+        experiment="test", command="test", settings={}, run=square, conclude=lambda results: {"count": len(results)}
+    )
+    counted.complete([(1, 0)], path)
+    assert counted.complete([(1, 1)], path)["count"] == 2
+    assert json.loads(path.read_text())["count"] == 2
+
+
 def test_every_new_result_is_announced(tmp_path: Path) -> None:
     heard: list[Result] = []
     repetitions().complete([(1, 0), (1, 1)], tmp_path / "record.json", notify=heard.append)

@@ -20,7 +20,13 @@ from lobal.experts.fitc import (
     normal_equations,
     titsias_variance,
 )
-from lobal.experts.svgp import DiagonalCovariance, InducingCovariance, SparseExperts, ZeroCovariance
+from lobal.experts.svgp import (
+    DiagonalCovariance,
+    InducingCovariance,
+    SparseExperts,
+    ZeroCovariance,
+    nystroem_diagonal,
+)
 from lobal.kernels import WhitenedFeatures
 from tests.experts.setting import Setting
 
@@ -42,7 +48,9 @@ def analytic(label_variance: LabelVariance) -> Make:
 def variational(covariance: Callable[[NormalEquations], InducingCovariance]) -> Make:
     def make(setting: Setting, shared: Hyperparameters) -> Experts:
         features = WhitenedFeatures.at(setting.Z, **setting.kernels)
-        equations = normal_equations([moments(features(setting.X), setting.y, shared, label_variance=fitc_variance)])
+        phi = features(setting.X)
+        precision = 1.0 / fitc_variance(nystroem_diagonal(phi), shared)
+        equations = normal_equations([moments(phi, setting.y, shared, precision=precision)])
         return SparseExperts(
             features=features,
             hyperparameters=shared,

@@ -160,8 +160,8 @@ def test_the_objective_is_flat_at_the_analytic_solution(
     kind: str, label_variance: LabelVariance, setting: Setting
 ) -> None:
     phi = setting.features(setting.X)
-    parts = [moments(phi, setting.y, setting.heteroscedastic, label_variance=label_variance)]
-    equations = normal_equations(parts)
+    s = label_variance(nystroem_diagonal(phi), setting.heteroscedastic)
+    equations = normal_equations([moments(phi, setting.y, setting.heteroscedastic, precision=1.0 / s)])
     precision = equations.factor @ equations.factor.mT
     covariance = {
         "zero": ZeroCovariance(),
@@ -195,7 +195,8 @@ def test_the_objective_at_its_optimum_is_the_log_evidence(setting: Setting) -> N
 
 def test_inducing_covariance_is_the_inverse_of_the_normal_matrix(setting: Setting) -> None:
     phi = setting.features(setting.X)
-    equations = normal_equations([moments(phi, setting.y, setting.heteroscedastic, label_variance=fitc_variance)])
+    s = fitc_variance(nystroem_diagonal(phi), setting.heteroscedastic)
+    equations = normal_equations([moments(phi, setting.y, setting.heteroscedastic, precision=1.0 / s)])
     root = inducing_covariance(equations).root
     A = equations.factor @ equations.factor.mT
     identity = torch.eye(9, dtype=torch.float64).expand(3, -1, -1)
@@ -208,7 +209,8 @@ def test_normal_equations_of_parts_equal_those_of_the_whole(label_variance: Labe
 
     def part(rows: slice) -> tuple[Tensor, Tensor]:
         shared = setting.hyperparameters._replace(noise=noise[rows])
-        return moments(phi[:, rows], y[rows], shared, label_variance=label_variance)
+        s = label_variance(nystroem_diagonal(phi[:, rows]), shared)
+        return moments(phi[:, rows], y[rows], shared, precision=1.0 / s)
 
     whole = normal_equations([part(slice(None))])
     parts = normal_equations(part(slice(start, start + 7)) for start in range(0, 30, 7))

@@ -8,7 +8,7 @@ import torch
 from lobal.experts.expert import Hyperparameters
 from lobal.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.adam import AdamSettings, Epoch, Schedule, Trainer, squared_error
-from lobal.mixture.gate import Gate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.responses import (
     CovarianceModel,
     SparseResponses,
@@ -38,7 +38,7 @@ def features(points: int, bandwidths: torch.Tensor) -> WhitenedFeatures:
 def make_trainer(settings: AdamSettings, covariance: CovarianceModel = zero_covariance, seed: int = 0) -> Trainer:
     start = Hyperparameters(*(torch.tensor(v).double() for v in (0.0, 1.0, 0.02)))
     responses = SparseResponses(sample(120, 1), sample(60, 2), features(40, BANDWIDTHS), start, covariance=covariance)
-    gate = Gate.uniform(features(15, torch.tensor([0.2]).double()), n_experts=3, scale=10.0)
+    gate = SoftmaxGate.uniform(features(15, torch.tensor([0.2]).double()), n_experts=3, scale=10.0)
     return Trainer(responses, gate, settings, torch.Generator().manual_seed(seed))
 
 

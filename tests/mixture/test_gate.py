@@ -3,17 +3,17 @@ import torch
 from torch import Tensor
 
 from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.gate import Gate, top_kappa_softmax
+from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 
 
 def channels(n: int = 50, L: int = 7) -> Tensor:
     return torch.randn(n, L, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def make_gate(L: int = 3) -> Gate:
+def make_gate(L: int = 3) -> SoftmaxGate:
     points = torch.linspace(0, 1, 5, dtype=torch.float64)[:, None]
     features = WhitenedFeatures.at(points, bandwidths=torch.ones(1).double(), shared=torch.tensor(0.2), kernel=gaussian)
-    return Gate.uniform(features, n_experts=L, scale=10.0)
+    return SoftmaxGate.uniform(features, n_experts=L, scale=10.0)
 
 
 @pytest.mark.parametrize("kappa", [1, 2, 5, 7])
@@ -49,7 +49,7 @@ def test_training_starts_from_equal_weights() -> None:
 
 def test_far_from_its_inducing_points_the_gate_falls_back_to_the_channel_means() -> None:
     start = make_gate()
-    gate = Gate(
+    gate = SoftmaxGate(
         features=start.features,
         scale=start.scale,
         means=torch.tensor([0.0, 1.0, 2.0]).double(),

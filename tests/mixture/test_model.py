@@ -5,7 +5,7 @@ from torch import Tensor
 from lobal.experts.exact import exact_experts
 from lobal.experts.expert import Hyperparameters, Posterior
 from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.gate import Gate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.model import Mixture, bandwidth_volume, mixture_prediction
 
 BANDWIDTHS = torch.tensor([0.05, 0.2, 0.8]).double()
@@ -26,9 +26,9 @@ def mixture(generator: torch.Generator) -> Mixture:
     experts = exact_experts(X, X[:, 0].sin(), shared, bandwidths=BANDWIDTHS, shared=one, kernel=gaussian)
     points = torch.linspace(0, 1, 4, dtype=torch.float64)[:, None]
     features = WhitenedFeatures.at(points, bandwidths=one[None], shared=0.3 * one, kernel=gaussian)
-    start = Gate.uniform(features, n_experts=3, scale=10.0)
+    start = SoftmaxGate.uniform(features, n_experts=3, scale=10.0)
     values = torch.randn(3, 4, dtype=torch.float64, generator=generator)
-    gate = Gate(features=features, scale=start.scale, means=start.means, whitened_mean=values, kappa=3)
+    gate = SoftmaxGate(features=features, scale=start.scale, means=start.means, whitened_mean=values, kappa=3)
     return Mixture(experts=experts, gate=gate, bandwidths=BANDWIDTHS, shared=one)
 
 

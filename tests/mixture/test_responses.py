@@ -6,7 +6,7 @@ from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import analytic_experts
 from lobal.kernels import WhitenedFeatures, gaussian
 from lobal.mixture import responses as module
-from lobal.mixture.gate import Gate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.objective import gated_negative_elbo
 from lobal.mixture.responses import FixedResponses, SparseResponses, full_covariance
 from lobal.problems.problem import LabelledSet
@@ -33,8 +33,8 @@ def sparse(**changes: object) -> SparseResponses:
     return SparseResponses(sample(50, 1), sample(20, 2), features(), START, **changes)  # type: ignore[arg-type]
 
 
-def uniform_gate() -> Gate:
-    return Gate.uniform(features(5, torch.tensor([0.3]).double()), n_experts=2, scale=10.0)
+def uniform_gate() -> SoftmaxGate:
+    return SoftmaxGate.uniform(features(5, torch.tensor([0.3]).double()), n_experts=2, scale=10.0)
 
 
 def dense(points: LabelledSet) -> ExactExperts:

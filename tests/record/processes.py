@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeAlias
 
+import torch
+
 from lobal.record import Campaign
 
 Work: TypeAlias = Callable[[Path, Connection], None]
@@ -55,6 +57,20 @@ def append_forever(path: Path, pipe: Connection) -> None:
         for number in itertools.count(len(campaign.events)):
             campaign.append({"number": number, "padding": "x" * (997 * number % 10_000)})
             pipe.send(number)
+
+
+def create(path: Path, pipe: Connection) -> None:
+    """When told, create the campaign with a large record, and say the process's number, or zero if it is taken."""
+    number = os.getpid()
+    tensors = {"process": torch.full((200_000,), number, dtype=torch.int64)}
+    pipe.recv()
+    try:
+        with Campaign.create(path, {"process": number}, records={"one.lobal": tensors}):
+            pipe.send(number)
+            signal.pause()
+    except (FileExistsError, BlockingIOError):
+        pipe.send(0)
+        signal.pause()
 
 
 def hold(path: Path, pipe: Connection) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import json
 import logging
@@ -6,15 +7,16 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 import torch
 
-from lobal.record import Campaign
+from lobal.record import Campaign, load_record
 from lobal.record.campaign import CAMPAIGN_FORMAT
 from lobal.record.files import make_folder
-from tests.record.processes import append_forever, hold, hold_with_a_worker, received, running
+from tests.record.processes import append_forever, create, hold, hold_with_a_worker, received, running
 
 HEADER = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": (4, 8)}}
 KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 1}
@@ -146,16 +148,71 @@ def test_of_two_creations_at_once_the_faster_wins(tmp_path: Path, monkeypatch: p
         assert campaign.header["try"] == "faster"
 
 
-def test_the_journal_has_its_name_on_disk_before_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_and_journal_have_their_names_on_disk_before_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[set[str]] = []  # names in the folder whenever they are flushed
     monkeypatch.setattr(
-        "lobal.record.campaign.sync_folder", lambda folder: seen.append({file.name for file in folder.iterdir()})
+        "lobal.record.files.sync_folder",
+        lambda folder: seen.append({file.name for file in folder.iterdir()} - {"lock"}),
     )
-    Campaign.create(tmp_path / "campaign", {}).close()
-    assert seen == [{"journal.jsonl", "lock"}]
+    tensors = {"x": torch.arange(3.0)}
+    with Campaign.create(tmp_path / "campaign", {}, records={"one.lobal": tensors}, events=[{"event": "old"}]):
+        assert seen[1:] == [
+            {"one.lobal"},
+            {"one.lobal", "journal.jsonl"},
+            {"one.lobal", "journal.jsonl", "header.json"},
+        ]
 
 
-def failing(*_: object) -> None:
+def test_a_campaign_can_begin_with_records_and_a_past(tmp_path: Path) -> None:
+    state, past = {"x": torch.arange(3.0)}, [{"event": "old", "y": [0.1, 1e-300]}]
+    with Campaign.create(tmp_path / "campaign", {}, records={"steps/0004.lobal": state}, events=past) as campaign:
+        assert campaign.events == past
+        campaign.append({"event": "new"})
+    again = Campaign.read(tmp_path / "campaign")
+    assert again.events == [*past, {"event": "new"}]
+    assert again.steps() == [4]
+    assert torch.equal(again.load_step(4)[0]["x"], state["x"])
+
+
+def test_a_past_that_could_not_be_written_whole_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.replace
+
+    def full_at_the_header(file: Path, target: Path) -> Path:
+        return failing() if target.name == "header.json" else real(file, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full_at_the_header)
+        with pytest.raises(OSError, match="disk full"):
+            Campaign.create(tmp_path / "campaign", {}, events=[{"event": "old"}])
+    with Campaign.create(tmp_path / "campaign", {}, events=[{"event": "old"}]) as campaign:
+        assert campaign.events == [{"event": "old"}]
+
+
+def test_a_past_that_json_cannot_hold_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"event\['y'\] must be finite, got nan"):
+        Campaign.create(tmp_path / "campaign", {}, events=[{"y": float("nan")}])
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_many_processes_that_create_a_campaign_one_succeeds_and_its_records_stay(tmp_path: Path) -> None:
+    for attempt in range(3):
+        path = tmp_path / str(attempt)
+        with contextlib.ExitStack() as stack:
+            pipes = [stack.enter_context(running(create, path))[0] for _ in range(4)]
+            for pipe in pipes:
+                pipe.send("go")
+            winners = [number for number in (pipe.recv() for pipe in pipes) if number]
+        assert len(winners) == 1
+        header = Campaign.read(path).header
+        assert header["process"] == winners[0]
+        assert load_record(path / "one.lobal")[0]["process"].unique().tolist() == [winners[0]]
+
+
+def failing(*_: object) -> NoReturn:
     raise OSError("disk full")
 
 

@@ -11,6 +11,7 @@ from lobal.report.campaign_figures import (
     complexity_panels_figure,
     density_map_figure,
     learning_curve_figure,
+    logarithmic_ticks,
     telling_columns,
     training_histogram_figure,
 )
@@ -85,10 +86,22 @@ def test_the_map_shows_complexity_bandwidth_density_and_labels() -> None:
 def test_what_hardly_varies_has_hardly_any_contrast() -> None:
     landscape = invented_landscape(2)
     even = replace(landscape, bandwidth=np.linspace(1.0, 1.1, 200), superior_density=np.ones(200))
-    for title in ("local bandwidth (LOB)", "superior training density"):
+    for title in ("local bandwidth (LOB)", "superior training density, median = 1"):
         axes = next(axes for axes in density_map_figure(even).axes if axes.get_title() == title)
         lower, upper = axes.collections[0].get_clim()
         assert upper / lower == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "ticks"),
+    [
+        (0.9, 60.0, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]),
+        (0.9, 2000.0, [1.0, 10.0, 100.0, 1000.0]),
+        (0.5, 1.4, [0.6, 0.8, 1.0, 1.2, 1.4]),
+    ],
+)
+def test_a_logarithmic_scale_has_ticks_to_read_it_by(lower: float, upper: float, ticks: list[float]) -> None:
+    assert logarithmic_ticks(lower, upper) == pytest.approx(ticks)
 
 
 @pytest.mark.parametrize("dimension", [2, 5])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.report.html import Lead, Picture, Rows, Section, campaign_page, campaign_report
 from lobal.report.savings import relative_sample_sizes
-from tests.report.setting import campaign
+from tests.report.setting import MODEL, campaign
 
 
 class Outline(HTMLParser):
@@ -93,11 +94,41 @@ def test_the_history_shows_every_step_and_its_error(tmp_path: Path) -> None:
     assert history.count("<img") == 1
 
 
-def test_a_report_begins_with_the_verdict_and_the_notes(tmp_path: Path) -> None:
+def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path: Path) -> None:
     savings = relative_sample_sizes([[0.3], [0.31]], [[0.5], [0.5]], smoothness=2.0, dimension=1.0)
     path = tmp_path / "folder" / "report.html"
     campaign_report(campaign(1), path, title="Mine", savings=savings, notes=["Something was left out."])
     page = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in page
-    assert "Active learning saved" in page
+    parts = ("Expected: ", "no budget to plan with", "Measured against random labels: active learning saved")
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
     assert "<p>Something was left out.</p>" in page
+
+
+def test_a_report_counts_labels_and_what_became_of_other_points(tmp_path: Path) -> None:
+    learner = campaign(1)
+    learner.tell(learner.pending[:2], [np.nan, np.nan])
+    campaign_report(learner, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<p>30 labels so far, 3 to come, 2 failed; 80 candidates with one input column.</p>" in page
+
+
+def test_settings_are_those_that_are_not_by_default_and_functions_are_called_so(tmp_path: Path) -> None:
+    learner = ActiveLearner(Pool(np.linspace(0, 1, 20)[:, None]), model=MixtureRegressor(noise=np.sum, n_inducing=33))
+    campaign_report(learner, tmp_path / "report.html")
+    settings = (tmp_path / "report.html").read_text(encoding="utf-8").partition("<h2>Settings</h2>")[2]
+    rows = dict(re.findall("<tr><td>(.*?)</td><td>(.*?)</td></tr>", settings.partition("</section>")[0]))
+    assert rows.keys() - {"model.noise", "model.n_inducing"} == {*learner.settings} - {"model", "functions"}
+    assert (rows["model.noise"], rows["model.n_inducing"]) == ("a function", "33")
+
+
+def test_a_report_says_when_the_noise_is_not_what_it_was(tmp_path: Path) -> None:
+    X = np.linspace(0, 1, 40)[:, None]
+    model = MixtureRegressor(**MODEL.get_params() | {"noise": lambda X: 0.1 + X[:, 0]})
+    with ActiveLearner(Pool(X), model=model, path=tmp_path / "campaign") as learner:
+        learner.tell(np.arange(20), np.sin(9.0 * X[:20, 0]))
+        campaign_report(learner, tmp_path / "own.html")
+    campaign_report(ActiveLearner.read(tmp_path / "campaign"), tmp_path / "read.html")
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("own.html", "read.html")]
+    assert ["learned a constant noise instead" in page for page in pages] == [False, True]

@@ -3,22 +3,17 @@
 import json
 import math
 import multiprocessing
-import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
 
-from lobal import __version__
 from lobal.record import write_atomically
-
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on, besides lobal
-
+from lobal.versions import versions
 
 Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None) by name
 
@@ -32,6 +27,8 @@ class Repetitions:
     command: str
     settings: dict[str, Any]
     run: Callable[[int, int], Result]  # of n and seed; picklable where jobs > 1
+    # Further entries of the record that follow from all results so far, none at first.
+    conclude: Callable[[Sequence[Result]], dict[str, Any]] | None = None
 
     def complete(
         self,
@@ -82,16 +79,12 @@ class Repetitions:
             "settings": self.settings,
             "versions": versions(),
             "summary": summary(ordered),
+            **({} if self.conclude is None else self.conclude(ordered)),
             "results": ordered,
         }
 
     def _content(self, results: dict[tuple[int, int], Result]) -> bytes:
         return (json.dumps(self._record(results), indent=1) + "\n").encode()
-
-
-def versions() -> dict[str, str]:
-    """Versions of all that the numbers depend on."""
-    return {"python": platform.python_version(), "lobal": __version__, **{name: version(name) for name in PACKAGES}}
 
 
 def summary(results: Sequence[Result]) -> list[dict[str, Any]]:

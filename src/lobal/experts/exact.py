@@ -68,7 +68,7 @@ def exact_experts(
     kernel: Kernel,
 ) -> ExactExperts:
     """Full Gaussian processes conditioned on all labels; O(L n^3) time and O(L n^2) memory."""
-    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower.contiguous()
+    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower.contiguous()
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
     return ExactExperts(
         inputs=X,
@@ -92,20 +92,21 @@ def log_marginal_likelihood(
     kernel: Kernel,
 ) -> Float[Tensor, " L"]:
     """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all that is continuous."""
-    factor = safe_cholesky(_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
+    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
     fit: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
     log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return -0.5 * (fit + log_determinant + len(y) * math.log(2.0 * math.pi))
 
 
-def _covariances(
+def label_covariances(
     X: Inputs,
     hyperparameters: Hyperparameters,
     bandwidths: Bandwidths,
     shared: Float[Tensor, "..."],
     kernel: Kernel,
 ) -> Float[Tensor, "L n n"]:
+    """lambda K_l + diag(v), the covariance of the labels under every expert."""
     scaled = scale_inputs(X, shared)
     K = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)
     noise = hyperparameters.noise.expand(len(X))

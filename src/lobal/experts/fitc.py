@@ -52,15 +52,15 @@ def moments(
     y: Float[Tensor, " n"],
     shared: Hyperparameters,
     *,
-    label_variance: LabelVariance,
-    weights: Float[Tensor, "L n"] | None = None,
+    precision: Float[Tensor, "L n"],
 ) -> Moments:
-    """What the given points contribute to the normal equations."""
-    s = label_variance(nystroem_diagonal(phi), shared)
-    weighted = phi * ((1.0 if weights is None else weights) / s)[:, :, None]
+    """What the given points contribute to the normal equations; `precision` is w / s."""
+    root = precision.sqrt()
+    weighted = phi * root[:, :, None]
+    residual = root * (y - shared.mean)
     return Moments(
-        shared.scale * (weighted.mT @ phi),
-        shared.scale.sqrt() * torch.einsum("lnm,n->lm", weighted, y - shared.mean),
+        shared.scale * (weighted.mT @ weighted),
+        shared.scale.sqrt() * (weighted.mT @ residual[:, :, None])[:, :, 0],
     )
 
 
@@ -99,7 +99,10 @@ def analytic_experts(
 
     `weights` multiply each label's log-likelihood: importance weights, gate weights, or their product.
     """
-    equations = normal_equations([moments(features(X), y, shared, label_variance=label_variance, weights=weights)])
+    phi = features(X)
+    s = label_variance(nystroem_diagonal(phi), shared)
+    precision = (1.0 if weights is None else weights) / s
+    equations = normal_equations([moments(phi, y, shared, precision=precision)])
     return SparseExperts(
         features=features,
         hyperparameters=shared,
@@ -120,9 +123,9 @@ def log_evidence(
     What the label variance leaves out of the prior variance is charged as the trace term -(1 - q) lambda / (2 v):
     zero for FITC, the collapsed bound for Titsias.
     """
-    factor, right_side = normal_equations([moments(phi, y, shared, label_variance=label_variance)])
-    residual = y - shared.mean
     s = label_variance(nystroem_diagonal(phi), shared)
+    factor, right_side = normal_equations([moments(phi, y, shared, precision=1.0 / s)])
+    residual = y - shared.mean
     half: Tensor = torch.linalg.solve_triangular(factor, right_side[:, :, None], upper=False)
     fit = (residual.square() / s).sum(-1) - half.square().sum((-2, -1))
     log_determinant = s.log().sum(-1) + 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.arrays import Scalar
-from lobal.mixture.gate import Gate, top_kappa_softmax
+from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.objective import (
     expert_shares,
     gated_negative_elbo,
@@ -132,7 +132,9 @@ class Schedule:
 class Trainer:
     """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
 
-    def __init__(self, responses: Responses, gate: Gate, settings: AdamSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, responses: Responses, gate: SoftmaxGate, settings: AdamSettings, generator: torch.Generator
+    ) -> None:
         self.responses, self.settings = responses, settings
         self._generator = generator
         self._gate = gate
@@ -175,7 +177,7 @@ class Trainer:
         for leaf, value in zip(leaves, state, strict=True):
             leaf.copy_(value)
 
-    def run(self, progress: Progress | None = None) -> Gate:
+    def run(self, progress: Progress | None = None) -> SoftmaxGate:
         """Train until the learning rate is spent and return the best gate; the experts are left at their best."""
         for number in range(self.settings.max_epochs):
             objective = self._epoch()
@@ -230,9 +232,9 @@ class Trainer:
         error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
         return error.sqrt().item()
 
-    def trained_gate(self) -> Gate:
+    def trained_gate(self) -> SoftmaxGate:
         """The gate with its terminal kappa, detached from training."""
-        return Gate(
+        return SoftmaxGate(
             features=self._gate.features,
             scale=self._gate.scale,
             means=self._gate.means.detach(),

@@ -10,11 +10,16 @@ from torch import Tensor
 from lobal.arrays import Bandwidths
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Experts, Hyperparameters
+from lobal.experts.fitc import inducing_covariance
+from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.adam import AdamSettings, Progress, Trainer
-from lobal.mixture.gate import Gate
+from lobal.mixture.analytic import AnalyticSettings, Trained, fit_gate, train
+from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.global_expert import fit_global_expert
+from lobal.mixture.ladder import CHANGES, extended, trimmed
+from lobal.mixture.leave_one_out import condition, exact_leave_one_out
 from lobal.mixture.model import Mixture
 from lobal.mixture.objective import mixture_squared_error
 from lobal.mixture.responses import (
@@ -24,11 +29,17 @@ from lobal.mixture.responses import (
     SparseResponses,
     zero_covariance,
 )
+from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
 # The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary. Of 2 and
 # 15, tried on 11 data sets, 2 was mostly the better, 15 at few labels in many columns; 3 itself was not tried.
 GATE_WIDTH = 3.0
+# The ordinal gate's, whose single channel needs fewer bends: on the Doppler function 5 to 15 do alike.
+ORDINAL_GATE_WIDTH = 10.0
+# The analytic engine's pilot: one point in so many, where that is not too few to show the ladder it takes.
+PILOT_SHARE = 4
+SMALLEST_PILOT = 512
 
 
 @final
@@ -45,11 +56,12 @@ class MixtureSettings:
     dense: bool = False  # exact experts, the gate trained on leave-one-out responses or on a gate set
     n_inducing: int = 512  # m_E
     n_gate_inducing: int = 128  # m_G
-    gate_scale: float = 10.0  # lambda_G
+    gate_scale: float = 10.0  # lambda_G of Adam's softmax gate
     covariance: CovarianceModel = zero_covariance  # S while training
     refit: bool = True  # condition the experts once more under the trained gate
     exchange: bool = False  # put exact experts in the place of the sparse ones at the end
-    training: AdamSettings = field(default_factory=AdamSettings)
+    training: AdamSettings | AnalyticSettings = field(default_factory=AnalyticSettings)
+    adaptive: bool = False  # move the ladder of bandwidths to where it is used (analytic engine, sparse experts)
 
 
 @final
@@ -58,18 +70,23 @@ class TrainingData:
     """What a mixture is fitted to.
 
     The gate of dense experts learns from `gate_set`, or from leave-one-out responses where there is none. The
-    validation labels steer the training and then join the data, unless `keep_validation` holds them back.
+    validation labels steer Adam and then join the data, unless `keep_validation` holds them back; the analytic engine
+    needs none.
     """
 
     points: LabelledSet
-    validation: LabelledSet
+    validation: LabelledSet | None = None
     gate_set: LabelledSet | None = None
     keep_validation: bool = False
 
+    def known(self) -> LabelledSet:
+        """All labels but those for validation."""
+        return self.points if self.gate_set is None else LabelledSet.joined(self.points, self.gate_set)
+
     def in_the_end(self) -> LabelledSet:
         """All labels that the final experts may be conditioned on."""
-        labels = self.points if self.gate_set is None else LabelledSet.joined(self.points, self.gate_set)
-        return labels if self.keep_validation else LabelledSet.joined(labels, self.validation)
+        known = self.known()
+        return known if self.keep_validation or self.validation is None else LabelledSet.joined(known, self.validation)
 
 
 class FittedMixture(NamedTuple):
@@ -93,16 +110,126 @@ def fit_mixture(
     generator: torch.Generator,
     progress: Progress | None = None,
 ) -> FittedMixture:
-    """A mixture trained on the data by the protocol of Sec. 4.4.2."""
+    """A mixture trained on the data: its gate by Adam (Sec. 4.4.2) or by the analytic engine."""
     start = _global_start(data.points, settings, generator)
+    match settings.training:
+        case AdamSettings() as adam:
+            return _fit_by_adam(data, start, settings, adam, generator, progress)
+        case AnalyticSettings() as analytic:
+            engine = _fit_exact if settings.dense else _fit_sparse
+            return engine(data, start, settings, analytic, generator, progress)
+
+
+def _fit_by_adam(
+    data: TrainingData,
+    start: _Start,
+    settings: MixtureSettings,
+    training: AdamSettings,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> FittedMixture:
     prepare = _dense_responses if settings.dense else _sparse_responses
     responses = prepare(data, start, settings, generator)
-    trainer = Trainer(
-        responses, _initial_gate(responses.points, start, settings, generator), settings.training, generator
+    gate_features = _gate_features(responses.points, start, settings, generator)
+    gate = SoftmaxGate.uniform(gate_features, n_experts=len(settings.bandwidths), scale=settings.gate_scale)
+    trained = Trainer(responses, gate, training, generator).run(progress)
+    experts = _final_experts(responses, trained, data, settings, start)
+    return _fitted(experts, trained, settings.bandwidths, start)
+
+
+def _fit_sparse(
+    data: TrainingData,
+    start: _Start,
+    settings: MixtureSettings,
+    training: AnalyticSettings,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> FittedMixture:
+    """The analytic engine on sparse experts.
+
+    A pilot on a share of the points and half the inducing points, a sixteenth of the work, finds the ladder of
+    bandwidths and the noise to begin with.
+    """
+    points = data.known()
+    gate_features = _gate_features(points, start, settings, generator)
+    bandwidths, shared = settings.bandwidths, start.hyperparameters
+    if settings.adaptive and len(points) >= PILOT_SHARE * SMALLEST_PILOT:
+        rows = torch.randperm(len(points), generator=generator)[: len(points) // PILOT_SHARE].to(points.y.device)
+        few = points[rows]
+        if few.noise is not None:
+            shared = shared._replace(noise=few.noise)
+        inducing = _spread_points(few, settings.n_inducing // 2, start.shared, generator)
+        pilot = _climbed(few, inducing, gate_features, bandwidths, shared, start, settings, training, progress)
+        bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
+        shared = start.hyperparameters if points.noise is not None else pilot.trained.shared
+    inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
+    stored, trained = _climbed(points, inducing, gate_features, bandwidths, shared, start, settings, training, progress)
+    bandwidths = stored.features.bandwidths
+    if settings.exchange:
+        experts: Experts = _exact(data.in_the_end(), trained.shared, start.shared, settings, bandwidths)
+        return _fitted(experts, trained.gate, bandwidths, start)
+    gate = trained.gate(points.X) if settings.refit else None
+    conditioned = condition(stored, points, trained.shared, gate)
+    experts = SparseExperts(
+        features=stored.features,
+        hyperparameters=trained.shared,
+        whitened_mean=conditioned.whitened_mean,
+        covariance=inducing_covariance(conditioned.equations),
     )
-    gate = trainer.run(progress)
-    experts = _final_experts(responses, gate, data, settings, start)
-    mixture = Mixture(experts=experts, gate=gate, bandwidths=settings.bandwidths, shared=start.shared)
+    return _fitted(experts, trained.gate, bandwidths, start)
+
+
+class _Climbed(NamedTuple):
+    stored: StoredFeatures
+    trained: Trained
+
+
+def _climbed(
+    points: LabelledSet,
+    inducing: Float[Tensor, "m d"],
+    gate_features: WhitenedFeatures,
+    bandwidths: Bandwidths,
+    shared: Hyperparameters,
+    start: _Start,
+    settings: MixtureSettings,
+    training: AnalyticSettings,
+    progress: Progress | None,
+) -> _Climbed:
+    """Train, and if an end of the ladder is in use, extend it and train again."""
+    for _ in range(CHANGES):
+        features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared=start.shared, kernel=settings.kernel)
+        stored = StoredFeatures(features, points.X)
+        trained = train(stored, points, gate_features, shared, training, progress)
+        # A bandwidth too small for the inducing points takes all for noise: no reason to ask for a smaller one.
+        resolved = (trained.gate(points.X).mT * stored.explained).mean(dim=1)
+        longer = extended(bandwidths, resolved) if settings.adaptive else bandwidths
+        if len(longer) == len(bandwidths):
+            break
+        bandwidths, shared = longer, trained.shared
+    return _Climbed(stored, trained)
+
+
+def _fit_exact(
+    data: TrainingData,
+    start: _Start,
+    settings: MixtureSettings,
+    training: AnalyticSettings,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> FittedMixture:
+    """The analytic engine on exact experts: the gate learns from their leave-one-out answers."""
+    points = data.known()
+    experts = _exact(points, start.hyperparameters, start.shared, settings, settings.bandwidths)
+    features = _gate_features(points, start, settings, generator)
+    answers = exact_leave_one_out(experts)
+    trained = fit_gate(features, features(points.X)[0], points, answers, experts.hyperparameters, training)
+    if progress is not None:
+        progress(trained.as_epoch(0))
+    return _fitted(experts, trained.gate, settings.bandwidths, start)
+
+
+def _fitted(experts: Experts, gate: Gate, bandwidths: Bandwidths, start: _Start) -> FittedMixture:
+    mixture = Mixture(experts=experts, gate=gate, bandwidths=bandwidths, shared=start.shared)
     return FittedMixture(mixture, experts.hyperparameters)
 
 
@@ -124,34 +251,41 @@ def _global_start(points: LabelledSet, settings: MixtureSettings, generator: tor
     hyperparameters = expert.hyperparameters
     if settings.scale is not None:
         hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
+    width = GATE_WIDTH if isinstance(settings.training, AdamSettings) else ORDINAL_GATE_WIDTH
     return _Start(
         hyperparameters,
         shared=expert.bandwidth if settings.shared is None else settings.shared,
-        gate_bandwidth=GATE_WIDTH * expert.bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth,
+        gate_bandwidth=width * expert.bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth,
     )
 
 
 def _sparse_responses(
     data: TrainingData, start: _Start, settings: MixtureSettings, generator: torch.Generator
 ) -> SparseResponses:
-    points = data.points if data.gate_set is None else LabelledSet.joined(data.points, data.gate_set)
+    points = data.known()
     features = WhitenedFeatures.at(
         _spread_points(points, settings.n_inducing, start.shared, generator),
         bandwidths=settings.bandwidths,
         shared=start.shared,
         kernel=settings.kernel,
     )
-    return SparseResponses(points, data.validation, features, start.hyperparameters, covariance=settings.covariance)
+    return SparseResponses(points, _steering(data), features, start.hyperparameters, covariance=settings.covariance)
 
 
 def _dense_responses(
     data: TrainingData, start: _Start, settings: MixtureSettings, generator: torch.Generator
 ) -> FixedResponses:
     del generator  # no inducing points, nothing to draw
-    experts = _exact(data.points, start.hyperparameters, start.shared, settings)
+    experts = _exact(data.points, start.hyperparameters, start.shared, settings, settings.bandwidths)
     if data.gate_set is not None:
-        return FixedResponses.on_gate_set(data.gate_set, data.validation, experts)
-    return FixedResponses.leave_one_out(data.points, data.validation, experts)
+        return FixedResponses.on_gate_set(data.gate_set, _steering(data), experts)
+    return FixedResponses.leave_one_out(data.points, _steering(data), experts)
+
+
+def _steering(data: TrainingData) -> LabelledSet:
+    if data.validation is None:
+        raise ValueError("Adam needs validation labels to know when to stop; give some, or take the analytic engine")
+    return data.validation
 
 
 def _exact(
@@ -159,6 +293,7 @@ def _exact(
     hyperparameters: Hyperparameters,
     shared: Float[Tensor, "..."],
     settings: MixtureSettings,
+    bandwidths: Bandwidths,
 ) -> ExactExperts:
     if points.noise is not None:
         hyperparameters = hyperparameters._replace(noise=points.noise)
@@ -166,20 +301,21 @@ def _exact(
         points.X,
         points.y,
         hyperparameters,
-        bandwidths=settings.bandwidths,
+        bandwidths=bandwidths,
         shared=shared,
         kernel=settings.kernel,
     )
 
 
-def _initial_gate(points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator) -> Gate:
-    features = WhitenedFeatures.at(
+def _gate_features(
+    points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator
+) -> WhitenedFeatures:
+    return WhitenedFeatures.at(
         _spread_points(points, settings.n_gate_inducing, start.gate_bandwidth, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
         shared=start.gate_bandwidth,
         kernel=gaussian,
     )
-    return Gate.uniform(features, n_experts=len(settings.bandwidths), scale=settings.gate_scale)
 
 
 def _spread_points(
@@ -191,19 +327,19 @@ def _spread_points(
 
 
 def _final_experts(
-    responses: Responses, gate: Gate, data: TrainingData, settings: MixtureSettings, start: _Start
+    responses: Responses, gate: SoftmaxGate, data: TrainingData, settings: MixtureSettings, start: _Start
 ) -> Experts:
-    """The experts to predict with: as trained, conditioned once more, or exchanged for exact ones."""
+    """The experts that Adam leaves to predict with: as trained, conditioned once more, or exchanged for exact ones."""
     trained = responses.experts()
     if settings.exchange or (settings.refit and settings.dense):
-        return _exact(data.in_the_end(), trained.hyperparameters, start.shared, settings)
+        return _exact(data.in_the_end(), trained.hyperparameters, start.shared, settings, settings.bandwidths)
     if not (settings.refit and isinstance(responses, SparseResponses)):
         return trained
     refitted = responses.refit(gate, with_validation=not data.keep_validation)
     if not data.keep_validation:
         return refitted
     # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
-    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, data.validation))
+    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, _steering(data)))
     return replace(refitted, whitened_mean=best.whitened_mean)
 
 

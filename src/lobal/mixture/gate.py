@@ -1,6 +1,12 @@
-"""The gate: L sparse Gaussian process channels and a noisy top-kappa softmax, Eq. (eq:gateSparse)."""
+"""Gates: how much each expert has to say at an input.
+
+The paper's gate is a softmax over L sparse Gaussian process channels, Eq. (eq:gateSparse). The ordinal gate has one
+channel, a position on the ladder of bandwidths, and interpolates between the two experts next to it: neighbouring
+bandwidths are alike, which L independent channels have to learn from data and one channel knows.
+"""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
@@ -24,10 +30,26 @@ def top_kappa_softmax(channels: Float[Tensor, "n L"], kappa: int) -> Float[Tenso
     return torch.softmax(channels + cut, dim=1)
 
 
+def interpolation_weights(position: Float[Tensor, " n"], L: int) -> Float[Tensor, "n L"]:
+    """Weights of the experts l = 0 ... L - 1 that interpolate linearly at each position, clamped to the ladder."""
+    steps = torch.arange(L, dtype=position.dtype, device=position.device)
+    return (1.0 - (position.clamp(0, L - 1)[:, None] - steps).abs()).clamp_min(0.0)
+
+
+class Gate(ABC):
+    """G(x), the probabilities of the L experts at x."""
+
+    features: WhitenedFeatures
+
+    @abstractmethod
+    def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
+        """Expert probabilities; rows sum to one."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class Gate:
-    """G(x), the probabilities of the L experts at x."""
+class SoftmaxGate(Gate):
+    """The paper's gate: top-kappa softmax over one channel per expert."""
 
     features: WhitenedFeatures  # one bandwidth sigma_G, shared by all channels
     scale: Scalar  # lambda_G
@@ -36,7 +58,7 @@ class Gate:
     kappa: int
 
     @classmethod
-    def uniform(cls, features: WhitenedFeatures, *, n_experts: int, scale: float) -> "Gate":
+    def uniform(cls, features: WhitenedFeatures, *, n_experts: int, scale: float) -> "SoftmaxGate":
         """A gate that weighs all experts alike: where training starts."""
         like = features.points
         return cls(
@@ -55,3 +77,24 @@ class Gate:
         """Expert probabilities; rows sum to one and at most kappa entries of a row differ from zero."""
         products = self.features.products(X, self.whitened_mean.mT[None])[0]
         return top_kappa_softmax(self.means + self.scale.sqrt() * products, self.kappa)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class OrdinalGate(Gate):
+    """One channel, the position on the ladder of L bandwidths; the two experts next to it share the answer."""
+
+    features: WhitenedFeatures  # one bandwidth sigma_G
+    scale: Scalar  # lambda_G, in squared steps of the ladder
+    mean: Scalar  # mu_g
+    whitened_mean: Float[Tensor, " m"]
+    n_experts: int  # L
+
+    def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
+        """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
+        products = self.features.products(X, self.whitened_mean[None, :, None])[0, :, 0]
+        return interpolation_weights(self.mean + self.scale.sqrt() * products, self.n_experts)
+
+    def at_features(self, phi: Float[Tensor, "n m"]) -> Float[Tensor, "n L"]:
+        """The same from features computed before."""
+        return interpolation_weights(self.mean + self.scale.sqrt() * (phi @ self.whitened_mean), self.n_experts)

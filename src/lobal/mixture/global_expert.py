@@ -10,16 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 
-from lobal.experts.exact import log_marginal_likelihood
+from lobal.experts.exact import label_covariances, log_marginal_likelihood
 from lobal.experts.expert import Hyperparameters
-from lobal.kernels import Kernel
+from lobal.kernels import Kernel, safe_cholesky
 from lobal.problems.problem import LabelledSet
 
 # Hyperparameters hardly change beyond this many points, while the cost grows with their cube.
 LARGEST_SUBSET = 1000
+# So the climb happens on a few points, and the rest polish what it found for some iterations.
+FEW = 300
+POLISHING = 10
 # Noise below this share of the label variance cannot be told from the jitter of the factorisation.
 SMALLEST_NOISE = 1e-6
 
@@ -46,34 +49,54 @@ def fit_global_expert(
     """
     rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(points.y.device)
     subset = points[rows]
+    few = subset[torch.arange(min(len(subset), FEW), device=rows.device)]
     spread = subset.y.var()
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-
-    def negative_evidence(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        leaf = torch.tensor(theta, dtype=subset.y.dtype, device=subset.y.device, requires_grad=True)
-        evidence = _evidence(_unpacked(leaf, subset, spread), subset, unit * leaf[3:].exp(), kernel)
-        (gradient,) = torch.autograd.grad(-evidence, leaf)
-        return -evidence.item(), gradient.cpu().numpy()
-
     n_widths = len(unit) if anisotropic else 1
-    bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * n_widths
-    climbs = [
-        minimize(
-            negative_evidence,
-            np.concatenate([start[:3], np.repeat(start[3], n_widths)]),
+
+    def climb(sample: LabelledSet, start: np.ndarray, iterations: int) -> OptimizeResult:
+        return minimize(
+            lambda theta: _negative_evidence(theta, sample, spread, unit, kernel),
+            start,
             jac=True,
             method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": 60},
+            bounds=[(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * n_widths,
+            options={"maxiter": iterations},
         )
-        for start in _starts(subset, unit, kernel, spread)
-    ]
-    best = min(climbs, key=lambda climb: float(climb.fun))
-    theta = torch.tensor(best.x, dtype=subset.y.dtype, device=subset.y.device)
+
+    starts = (
+        np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(few, unit, kernel, spread)
+    )
+    best = min((climb(few, start, 60) for start in starts), key=lambda found: float(found.fun)).x
+    if len(subset) > len(few):
+        best = climb(subset, best, POLISHING).x
+    theta = torch.tensor(best, dtype=subset.y.dtype, device=subset.y.device)
     hyperparameters = _unpacked(theta, subset, spread)
     if points.noise is not None:
         hyperparameters = hyperparameters._replace(noise=points.noise)
     return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone())
+
+
+def _negative_evidence(
+    theta: np.ndarray, sample: LabelledSet, spread: Tensor, unit: Float[Tensor, " d"], kernel: Kernel
+) -> tuple[float, np.ndarray]:
+    """Minus the log marginal likelihood per label, and its gradient.
+
+    With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is (a a^T - C^-1) / 2: one inverse, in the
+    place of a differentiated factorisation.
+    """
+    leaf = torch.tensor(theta, dtype=sample.y.dtype, device=sample.y.device, requires_grad=True)
+    shared = _unpacked(leaf, sample, spread)
+    one = torch.ones_like(spread)[None]
+    C = label_covariances(sample.X, shared, one, unit * leaf[3:].exp(), kernel)[0]
+    residual = sample.y - shared.mean
+    with torch.no_grad():
+        factor = safe_cholesky(C).lower
+        weights = torch.cholesky_solve(residual[:, None], factor)[:, 0]
+        evidence = -0.5 * (residual @ weights + 2.0 * factor.diagonal().log().sum())
+        slope = 0.5 * (torch.outer(weights, weights) - torch.cholesky_inverse(factor))
+    (gradient,) = torch.autograd.grad([C, residual], leaf, [slope, -weights])
+    return -evidence.item() / len(sample), -gradient.cpu().numpy() / len(sample)
 
 
 def _unpacked(theta: Float[Tensor, " k"], subset: LabelledSet, spread: Tensor) -> Hyperparameters:
@@ -93,9 +116,8 @@ def _evidence(
 
 
 @torch.no_grad()
-def _starts(subset: LabelledSet, unit: Float[Tensor, " d"], kernel: Kernel, spread: Tensor) -> list[np.ndarray]:
+def _starts(few: LabelledSet, unit: Float[Tensor, " d"], kernel: Kernel, spread: Tensor) -> list[np.ndarray]:
     """The best of coarse grids over bandwidth and noise, one for each lambda: the evidence has several maxima."""
-    few = subset[torch.arange(min(len(subset), 300), device=subset.y.device)]
 
     def grid(log_scale: float) -> list[np.ndarray]:
         return [

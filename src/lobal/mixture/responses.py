@@ -5,7 +5,6 @@ their own training points or with plain predictions on a gate set of its own; ei
 itself (Appendix, "Design choices").
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,17 +35,13 @@ from lobal.experts.svgp import (
     nystroem_diagonal,
     predictive_mean,
 )
-from lobal.kernels import CHUNK_ENTRIES, WhitenedFeatures
+from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import Gate
+from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
-
-logger = logging.getLogger(__name__)
 
 Rows: TypeAlias = Int[Tensor, " b"]
 CovarianceModel: TypeAlias = Callable[[NormalEquations], InducingCovariance]
-
-# Features are kept if they take no more than this; beyond it they are recomputed batch by batch.
-CACHE_BYTES = 4 * 2**30
 
 
 class Response(NamedTuple):
@@ -122,14 +117,12 @@ class SparseResponses(Responses):
         covariance: CovarianceModel = zero_covariance,
     ) -> None:
         self.points, self.validation = points, validation
-        self._features = features
-        self._phi = self._cached_features()
+        self._stored = StoredFeatures(features, points.X)
         self._phi_validation = features(validation.X)
         self._mean = initial.mean.detach().clone().requires_grad_()
         self._log_scale = initial.scale.detach().log().requires_grad_()
         self._given_noise = points.noise
         self._log_noise = initial.noise.detach().log().requires_grad_(points.noise is None)
-        self._explained = torch.cat([nystroem_diagonal(phi) for _, phi in self._slices()], dim=1)
         everything = points.y.new_ones(len(points), len(features.bandwidths))
         with torch.no_grad():
             equations = normal_equations(self._moments(self._gate_weights(everything)))
@@ -138,32 +131,11 @@ class SparseResponses(Responses):
         for tensor in self.inducing_parameters():
             tensor.requires_grad_()
 
-    def _cached_features(self) -> Float[Tensor, "L n m"] | None:
-        shape = (len(self._features.bandwidths), len(self.points), len(self._features.points))
-        size = torch.Size(shape).numel() * self.points.X.element_size()
-        if size > CACHE_BYTES:
-            logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
-            return None
-        logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
-        return torch.cat(list(self._features.chunks(self.points.X)), dim=1)
-
-    def _slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
-        """Consecutive rows and their features, a bounded number at a time."""
-        L, m = len(self._features.bandwidths), len(self._features.points)
-        rows = max(1, CHUNK_ENTRIES // (L * m))
-        for start in range(0, len(self.points), rows):
-            part = slice(start, start + rows)
-            yield part, self._features(self.points.X[part]) if self._phi is None else self._phi[:, part]
-
     def _moments(self, weights: Float[Tensor, "L n"]) -> Iterator[Moments]:
-        for part, phi in self._slices():
-            yield moments(
-                phi,
-                self.points.y[part],
-                self._shared(part),
-                label_variance=fitc_variance,
-                weights=weights[:, part],
-            )
+        shared = self._shared(slice(None))
+        precision = weights / fitc_variance(self._stored.explained, shared)
+        for part, phi in self._stored.slices():
+            yield moments(phi, self.points.y[part], shared, precision=precision[:, part])
 
     def _shared(self, rows: Rows | slice) -> Hyperparameters:
         noise = self._log_noise.exp() if self._given_noise is None else self._given_noise[rows]
@@ -177,12 +149,12 @@ class SparseResponses(Responses):
         return learned if self._given_noise is not None else [*learned, self._log_noise]
 
     def at(self, rows: Rows) -> Response:
-        phi = self._features(self.points.X[rows]) if self._phi is None else self._phi[:, rows]
+        phi = self._stored[rows]
         shared = self._shared(rows)
         mean = predictive_mean(phi, self._whitened_mean, shared.mean, shared.scale)
         log_likelihood = expected_log_likelihood(
             self.points.y[rows] - mean,
-            fitc_variance(self._explained[:, rows], shared),
+            fitc_variance(self._stored.explained[:, rows], shared),
             shared.scale * self._covariance.quadratic(phi),
         )
         return Response(mean, log_likelihood)
@@ -196,7 +168,7 @@ class SparseResponses(Responses):
     def experts(self) -> SparseExperts:
         shared = self._shared(slice(None))
         return SparseExperts(
-            features=self._features,
+            features=self._stored.features,
             hyperparameters=Hyperparameters(*(tensor.detach().clone() for tensor in shared)),
             whitened_mean=self._whitened_mean.detach().clone(),
             covariance=self._covariance.snapshot(),
@@ -221,13 +193,10 @@ class SparseResponses(Responses):
     def _validation_moments(self, gate: Gate) -> Iterator[Moments]:
         validation = self.validation
         noise = self._log_noise.exp() if validation.noise is None else validation.noise
-        yield moments(
-            self._phi_validation,
-            validation.y,
-            Hyperparameters(self._mean, self._log_scale.exp(), noise),
-            label_variance=fitc_variance,
-            weights=gate(validation.X).mT * validation.weight / self.points.weight.mean(),
-        )
+        shared = Hyperparameters(self._mean, self._log_scale.exp(), noise)
+        weights = gate(validation.X).mT * validation.weight / self.points.weight.mean()
+        precision = weights / fitc_variance(nystroem_diagonal(self._phi_validation), shared)
+        yield moments(self._phi_validation, validation.y, shared, precision=precision)
 
     def _gate_weights(self, gate: Float[Tensor, "n L"]) -> Float[Tensor, "L n"]:
         return gate.mT * (self.points.weight / self.points.weight.mean())

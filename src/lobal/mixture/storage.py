@@ -14,7 +14,7 @@ from lobal.experts.svgp import (
     ZeroCovariance,
 )
 from lobal.kernels import KERNELS, WhitenedFeatures, kernel_named
-from lobal.mixture.gate import Gate
+from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
 from lobal.mixture.model import Mixture
 
 COVARIANCES: dict[str, type[InducingCovariance]] = {
@@ -26,28 +26,52 @@ COVARIANCES: dict[str, type[InducingCovariance]] = {
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Everything the mixture is, without pickle."""
-    gate = mixture.gate
     tensors = {"bandwidths": mixture.bandwidths, "shared": mixture.shared}
-    tensors |= _prefixed("gate.features", _features_tensors(gate.features))
-    tensors |= {"gate.scale": gate.scale, "gate.means": gate.means, "gate.whitened_mean": gate.whitened_mean}
+    gate_tensors, gate_fields = _gate_tensors(mixture.gate)
+    tensors |= _prefixed("gate", gate_tensors)
     expert_tensors, expert_fields = _experts_tensors(mixture.experts)
     tensors |= _prefixed("experts", expert_tensors)
     # Shared storage is not a notion the file format has.
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-    return tensors, {"kappa": gate.kappa, "gate_kernel": _name(gate.features), "experts": expert_fields}
+    return tensors, {"gate": gate_fields, "experts": expert_fields}
 
 
 def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
     """The mixture that `mixture_tensors` took apart."""
-    gate = Gate(
-        features=_features_from(_under("gate.features", tensors), fields["gate_kernel"]),
-        scale=tensors["gate.scale"],
-        means=tensors["gate.means"],
-        whitened_mean=tensors["gate.whitened_mean"],
-        kappa=fields["kappa"],
+    return Mixture(
+        experts=_experts_from(_under("experts", tensors), fields["experts"]),
+        gate=_gate_from(_under("gate", tensors), fields["gate"]),
+        bandwidths=tensors["bandwidths"],
+        shared=tensors["shared"],
     )
-    experts = _experts_from(_under("experts", tensors), fields["experts"])
-    return Mixture(experts=experts, gate=gate, bandwidths=tensors["bandwidths"], shared=tensors["shared"])
+
+
+def _gate_tensors(gate: Gate) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors = _prefixed("features", _features_tensors(gate.features))
+    match gate:
+        case SoftmaxGate():
+            tensors |= {"scale": gate.scale, "means": gate.means, "whitened_mean": gate.whitened_mean}
+            return tensors, {"kind": "softmax", "kernel": _name(gate.features), "kappa": gate.kappa}
+        case OrdinalGate():
+            tensors |= {"scale": gate.scale, "mean": gate.mean, "whitened_mean": gate.whitened_mean}
+            return tensors, {"kind": "ordinal", "kernel": _name(gate.features), "n_experts": gate.n_experts}
+    raise TypeError(f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal one")
+
+
+def _gate_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Gate:
+    features = _features_from(_under("features", tensors), fields["kernel"])
+    scale, whitened_mean = tensors["scale"], tensors["whitened_mean"]
+    if fields["kind"] == "ordinal":
+        return OrdinalGate(
+            features=features,
+            scale=scale,
+            mean=tensors["mean"],
+            whitened_mean=whitened_mean,
+            n_experts=fields["n_experts"],
+        )
+    return SoftmaxGate(
+        features=features, scale=scale, means=tensors["means"], whitened_mean=whitened_mean, kappa=fields["kappa"]
+    )
 
 
 def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any]]:

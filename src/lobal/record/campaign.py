@@ -3,14 +3,15 @@
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, final
 
 from torch import Tensor
 
-from lobal.record.files import load_record, make_folder, remove_unfinished, save_record, sync_folder, write_atomically
-from lobal.record.journal import Journal, parse_journal, plain
+from lobal.record.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
+from lobal.record.journal import Journal, journal_content, parse_journal, plain
 from lobal.record.lock import Lock
 
 CAMPAIGN_FORMAT = 1  # of the folder as a whole; a step's file has its own
@@ -39,22 +40,40 @@ class Campaign:
         self.events = _read_events(path) if writer is None else writer[1].events
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], header: dict[str, Any]) -> "Campaign":
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        header: dict[str, Any],
+        *,
+        records: Mapping[str, dict[str, Tensor]] | None = None,
+        events: Sequence[dict[str, Any]] = (),
+    ) -> "Campaign":
         """A new campaign in a new folder, or in one that holds none; folders above it are made.
+
+        Args:
+            path: the folder.
+            header: what does not change.
+            records: tensors by the name of their file in the folder, which `load_record` reads.
+            events: what has happened before the campaign was kept.
 
         Raises:
             FileExistsError: the path holds a campaign already, or is a file.
+            BlockingIOError: another process is creating one there.
         """
         folder = Path(path).absolute()
         content = plain(header | {"format": CAMPAIGN_FORMAT}, "header", finite=False)
+        journal_lines = journal_content(events)
         _check_vacant(folder)
         make_folder(folder)
         with ExitStack() as undo:
             lock = _locked(folder, undo)
             _check_vacant(folder)  # another process may have been faster
             remove_unfinished(folder)
-            (folder / JOURNAL).touch()
-            sync_folder(folder)
+            for name, tensors in (records or {}).items():
+                make_folder((folder / name).parent)
+                save_record(folder / name, tensors, {})
+            undo.callback((folder / JOURNAL).unlink, missing_ok=True)
+            write_atomically(folder / JOURNAL, journal_lines)
             # The header comes last: with it the folder is a campaign, and a creation that was cut short can be redone.
             write_atomically(folder / HEADER, json.dumps(content, indent=2).encode())
             journal = Journal(folder / JOURNAL)
@@ -117,6 +136,11 @@ class Campaign:
             raise FileNotFoundError(f"campaign {self.path} has no step {number}; it has {self.steps()}")
         return load_record(path)
 
+    def remove_step(self, number: int) -> None:
+        """Remove the file of a step, if there is one."""
+        self._writable()
+        self._step_path(number).unlink(missing_ok=True)
+
     def steps(self) -> list[int]:
         """The numbers of the steps that have a file, in order."""
         names = (_STEP_NAME.fullmatch(file.name) for file in (self.path / STEPS).glob("*.lobal"))
@@ -157,9 +181,14 @@ def _check_vacant(folder: Path) -> None:
     """Refuse to create a campaign over a file or over another campaign, its header lost or not."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; choose another path for the campaign's folder")
-    journal = folder / JOURNAL
-    if (folder / HEADER).exists() or (journal.exists() and journal.stat().st_size > 0):
+    if (folder / HEADER).exists():
         raise FileExistsError(f"{folder} already holds a campaign; open it or choose another path")
+    journal = folder / JOURNAL
+    if journal.exists() and journal.stat().st_size > 0:
+        raise FileExistsError(
+            f"{folder} already holds a campaign, but its {HEADER} is missing; restore that from a copy or choose "
+            "another path"
+        )
 
 
 def _check_journal(folder: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn, final
 
@@ -37,7 +38,7 @@ class Journal:
 
     def append(self, event: dict[str, Any]) -> None:
         """Add an event; it is on disk when this returns, and not in the journal if this raises."""
-        line = json.dumps(plain(event, "event", finite=True), allow_nan=False).encode() + b"\n"
+        line = journal_content([event])
         written = _event(line)
         self._cut()  # of what an append that failed may have left
         try:
@@ -59,6 +60,17 @@ class Journal:
     def _cut(self) -> None:
         self._file.truncate(self._length)
         self._file.seek(self._length)
+
+
+def journal_content(events: Iterable[dict[str, Any]]) -> bytes:
+    """The events as lines of a journal.
+
+    Raises:
+        ValueError: an event holds NaN or infinity.
+        TypeError: an event holds what JSON cannot.
+    """
+    lines = (json.dumps(plain(event, "event", finite=True), allow_nan=False) for event in events)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def parse_journal(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:

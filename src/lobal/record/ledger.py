@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 Event = dict[str, Any]
@@ -47,6 +47,7 @@ class Ledger:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self.entries: list[Entry] = []
+        self.n_labels = 0  # labels there are
         self._by_candidate: dict[int, int] = {}
         self._by_input: dict[tuple[float, ...], int] = {}
 
@@ -60,6 +61,7 @@ class Ledger:
                 for number, label in zip(event["points"], event["labels"], strict=True):
                     self.entries[number].labels.append(label)
                     self.entries[number].failed = False
+                    self.n_labels += 1
             case "failed":
                 for number in event["points"]:
                     self.entries[number].failed = True
@@ -84,19 +86,29 @@ class Ledger:
         return [number for number, entry in enumerate(self.entries) if entry.is_pending]
 
     @property
+    def failed(self) -> list[int]:
+        """Points that have no label and will have none."""
+        return [number for number, entry in enumerate(self.entries) if entry.failed]
+
+    @property
     def size(self) -> int:
         """Points that have a label or will have one."""
         return sum(not entry.failed for entry in self.entries)
 
     @property
-    def n_labels(self) -> int:
-        """Labels there are."""
-        return sum(len(entry.labels) for entry in self.entries)
+    def n_drawn(self) -> int:
+        """All points, those that failed included."""
+        return len(self.entries)
 
     @property
     def used_candidates(self) -> list[int]:
         """Candidates not to be asked for again."""
         return sorted(self._by_candidate)
+
+    def outcomes(self) -> tuple[Float[ndarray, "n d"], Bool[ndarray, " n"]]:
+        """The points that are not pending, and whether they have a label."""
+        numbers = [number for number, entry in enumerate(self.entries) if not entry.is_pending]
+        return self.inputs(numbers), np.array([bool(self.entries[number].labels) for number in numbers], dtype=bool)
 
     def inputs(self, numbers: Sequence[int]) -> Float[ndarray, "n d"]:
         """The inputs of some points."""

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from numpy import ndarray
 
 from lobal.report.figures import ACCENT, DATA, LINES, PREDICTION, TRUTH
@@ -21,7 +22,9 @@ from lobal.report.savings import pooled_errors
 
 SUGGESTED = "#E69F00"  # of the same palette as the other colours
 COMPLEXITY = "local complexity (LFC), median = 1"
+SUPERIOR = "superior training density, median = 1"
 MOST_TICKS = 8  # sizes that have a tick of their own
+FEWEST_TICKS = 3  # by which a scale can be read
 N_SLICES = 20  # of a column, for the course of the complexity along it
 
 
@@ -94,7 +97,7 @@ def density_map_figure(landscape: Landscape) -> Figure:
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     _draw_values(panels[0, 0], landscape, _relative(landscape.complexity), (0, 1), COMPLEXITY, "magma")
     _draw_values(panels[0, 1], landscape, landscape.bandwidth, (0, 1), "local bandwidth (LOB)", "viridis")
-    _draw_values(panels[1, 0], landscape, landscape.superior_density, (0, 1), "superior training density", "magma")
+    _draw_values(panels[1, 0], landscape, _relative(landscape.superior_density), (0, 1), SUPERIOR, "magma")
     _draw_labelled(panels[1, 1], landscape, (0, 1))
     _name_columns(panels, landscape, (0, 1))
     return figure
@@ -103,7 +106,7 @@ def density_map_figure(landscape: Landscape) -> Figure:
 def complexity_panels_figure(landscape: Landscape) -> Figure:
     """Any number of columns: how complexity is distributed, and its course along the two columns it depends on most."""
     first, second = telling_columns(landscape.points, landscape.complexity)
-    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    figure = Figure(figsize=(12.0, 7.4), layout=ConstrainedLayoutEngine(h_pad=0.1))
     panels = figure.subplots(2, 3)
     _draw_distribution(panels[0, 0], landscape.complexity)
     for axes, column in ((panels[0, 1], first), (panels[0, 2], second)):
@@ -111,7 +114,7 @@ def complexity_panels_figure(landscape: Landscape) -> Figure:
     panels[0, 2].sharey(panels[0, 1])
     pair = (first, second)
     _draw_values(panels[1, 0], landscape, _relative(landscape.complexity), pair, COMPLEXITY, "magma")
-    _draw_values(panels[1, 1], landscape, landscape.superior_density, pair, "superior training density", "magma")
+    _draw_values(panels[1, 1], landscape, _relative(landscape.superior_density), pair, SUPERIOR, "magma")
     _draw_labelled(panels[1, 2], landscape, pair)
     _name_columns(panels[1:], landscape, pair)
     return figure
@@ -170,6 +173,7 @@ def _draw_values(
     cmap: str,
 ) -> None:
     """Candidates in the colour of their value, the largest on top."""
+    norm = _logarithmic(values)
     order = np.argsort(values)
     x, y = landscape.points[order][:, pair].T
     dots = axes.scatter(
@@ -178,12 +182,14 @@ def _draw_values(
         c=values[order],
         s=_dot_size(len(values)),
         cmap=cmap,
-        norm=_logarithmic(values),
+        norm=norm,
         linewidths=0.0,
         rasterized=True,
     )
     axes.set_title(title, fontsize="medium")
-    bar = axes.figure.colorbar(dots, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.3g")
+    bar = axes.figure.colorbar(
+        dots, ax=axes, ticks=logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0]))), format="%.3g"
+    )
     bar.minorticks_off()
 
 
@@ -199,7 +205,7 @@ def _draw_labelled(axes: Axes, landscape: Landscape, pair: tuple[int, int]) -> N
         cmap="viridis",
         linewidths=0.0,
     )
-    axes.figure.colorbar(turns, ax=axes, label="turn")
+    axes.figure.colorbar(turns, ax=axes, label="order of labelling")
     title = f"{len(landscape.labelled)} labelled inputs"
     if len(landscape.suggested):
         axes.plot(*landscape.suggested[:, pair].T, "o", color=PREDICTION, fillstyle="none", markersize=4.0)
@@ -232,17 +238,27 @@ def _draw_course(axes: Axes, landscape: Landscape, column: int) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _relative(complexity: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-    """Complexity is known up to a factor; its median gives it a unit."""
-    return np.asarray(complexity / np.median(complexity))
+def _relative(values: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """What is known up to a factor, in units of its median."""
+    positive = values[values > 0.0]
+    return np.asarray(values / np.median(positive) if len(positive) else values)
 
 
 def _number_logarithmic(axis: Axis) -> None:
-    """Plain numbers at 1, 2 and 5 of every decade or, across more than two of them, at 1."""
-    lower, upper = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)))
+    """Plain numbers on a logarithmic axis."""
+    axis.set_major_locator(FixedLocator(logarithmic_ticks(*axis.get_view_interval())))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
+
+
+def logarithmic_ticks(lower: float, upper: float) -> list[float]:
+    """At 1, 2 and 5 of every decade, across more than two of them at 1, and within a small part of one evenly."""
+    subs = (1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)
+    for locator in (LogLocator(subs=subs), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])):
+        ticks = [float(tick) for tick in locator.tick_values(lower, upper) if lower <= tick <= upper]
+        if len(ticks) >= FEWEST_TICKS:
+            break
+    return ticks
 
 
 def _name_columns(panels: ndarray, landscape: Landscape, pair: tuple[int, int]) -> None:

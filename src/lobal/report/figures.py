@@ -97,8 +97,12 @@ def bandwidth_figure(
     X: Float[ndarray, "n 1"],
     y: Float[ndarray, " n"],
     truth: Function | None = None,
+    column: str = "$x$",
 ) -> Figure:
-    """Data and fit of the first model above, local bandwidths of all below: overfitting shows in both."""
+    """Data and fit of the first model above, local bandwidths of all below: overfitting shows in both.
+
+    `column` is the name of the input column.
+    """
     profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
     name, first = next(iter(profiles.items()))
     return _rows_figure(
@@ -107,6 +111,7 @@ def bandwidth_figure(
             partial(_draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
             partial(_draw_bandwidth, profiles=profiles),
         ],
+        column,
     )
 
 
@@ -145,7 +150,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     write_atomically(target, content.getvalue())
 
 
-def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw]) -> Figure:
+def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$x$") -> Figure:
     """A figure with one row per drawing: on natural x and, for positive inputs across a decade, on logarithmic x."""
     scales = ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
     figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
@@ -167,9 +172,9 @@ def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw]) -> Figure:
             reverse=True,  # as the areas of the gate are stacked
         )
     margin = 0.01 * (X.max() - X.min())
-    panels[-1, 0].set(xlabel="$x$", xlim=(X.min() - margin, X.max() + margin))
+    panels[-1, 0].set(xlabel=column, xlim=(X.min() - margin, X.max() + margin))
     if "log" in scales:
-        panels[-1, 1].set(xlabel="$x$ (logarithmic)", xlim=(np.quantile(X, LOG_START), X.max() + margin))
+        panels[-1, 1].set(xlabel=f"{column} (logarithmic)", xlim=(np.quantile(X, LOG_START), X.max() + margin))
         panels[-1, 1].xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         panels[-1, 1].xaxis.set_major_formatter("{x:g}")
         panels[-1, 1].xaxis.set_minor_formatter(NullFormatter())
@@ -216,7 +221,7 @@ def _draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
         for width in fitted.bandwidths:
             axes.axhline(width, color="0.9", linewidth=0.6, zorder=0.0)
     axes.set_yscale("log")
-    axes.set_ylabel("LOB, units of $x$")
+    axes.set_ylabel("local bandwidth (LOB)")
 
 
 def _draw_densities(axes: Axes, fitted: Profile) -> None:

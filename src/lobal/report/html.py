@@ -3,17 +3,15 @@
 import base64
 import io
 import os
-import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from lobal import __version__
+from lobal.estimator import MixtureRegressor
 from lobal.learner import ActiveLearner
 from lobal.record import write_atomically
 from lobal.report.campaign_figures import (
@@ -26,9 +24,57 @@ from lobal.report.campaign_figures import (
 from lobal.report.figures import bandwidth_figure
 from lobal.report.landscape import landscape
 from lobal.report.savings import Savings, expectation
+from lobal.versions import versions
 
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on, besides lobal
+DEFAULTS: dict[str, Any] = MixtureRegressor().get_params()
+
+CAUTION = (
+    "rho is the share of random labels that would reach the same error, expected from how much the local complexity "
+    "varies. It is the model's own estimate: right in the limit of many labels, and too hopeful while they are few, "
+    "since its errors look like complexity that varies. It tells a lot from nothing, and is no budget to plan with."
+)
+NOISE_LOST = (
+    "The campaign was begun with a function for the noise of its labels. Functions cannot be kept: this page shows a "
+    "model that learned a constant noise instead."
+)
+LINE_CAPTION = (
+    "Above, the labels and what the model makes of them. Below, the local bandwidth (LOB): how far it can average "
+    "without blurring the target. Where it is small, the target is complex. The grey lines are the bandwidths of the "
+    "experts that it is mixed from."
+)
+HISTOGRAM_CAPTION = (
+    "Bars: where the labels are, and where the next ones are asked for. Black: the density that they were drawn from. "
+    "Orange: the density that would serve best, by what the labels say so far."
+)
+MAP_CAPTION = (
+    "Every dot is a candidate. Where the local bandwidth is small the target is complex, and labels are worth most "
+    "where the superior training density is bright."
+)
+PANELS_CAPTION = (
+    "How the complexity is distributed over the candidates, and its course along the two columns it depends on most: "
+    "dots are candidates, lines their mean. Below, the candidates in these two columns; labels are worth most where "
+    "the superior training density is bright."
+)
+CURVE_CAPTION = (
+    "The error on labels set aside, noise included: a rough guide, as they are few and change with every step."
+)
+# Columns of the history, and the fields of a step they show.
+HISTORY = {
+    "step": "number",
+    "labels before": "size",
+    "asked for": "batch",
+    "validation error": "validation_error",
+    "noise variance": "noise",
+    "rho": "attainable",
+    "gamma_1": "gamma_1",
+    "gamma_2": "gamma_2",
+}
+HISTORY_KEY = (
+    "Validation error and noise variance are those of the model that the step began with; rho is what it expected, as "
+    "above. gamma_1: how many times more labels than aimed for there were, in the place where it was most. gamma_2: "
+    "how much of that the step had to leave; 0 means that the labels then followed the density aimed for."
+)
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1b; --quiet: #5c5c5c; --page: #fff; --line: #d9d9d9; --lead: #eef4f8; }
 @media (prefers-color-scheme: dark) {
@@ -40,7 +86,7 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 .lead { background: var(--lead); padding: .8rem 1rem; border-radius: .4rem; font-size: 1.1rem; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+th, td { padding: .25rem 1.1rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figcaption { color: var(--quiet); font-size: .9rem; }
 img { max-width: 100%; background: #ffffff; border-radius: .4rem; }
 """
@@ -113,8 +159,8 @@ def campaign_report(
         Section("What there is to gain", _gain(learner, savings, notes)),
         Section("Where labels are worth most", list(_places(learner, names))),
         Section("History", list(_history(learner))),
-        Section("Settings", [Rows(("setting", "value"), list(_flat(learner.settings)))]),
-        Section("Versions", [Rows(("package", "version"), list(_versions().items()))]),
+        Section("Settings", list(_settings(learner))),
+        Section("Versions", [Rows(("package", "version"), list(versions().items()))]),
     ]
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,19 +172,24 @@ def _gain(
     savings: Savings | None,
     notes: Sequence[str],
 ) -> list[Block]:
-    total, d = learner.candidates.X.shape
-    columns = "one input column" if d == 1 else f"{d} input columns"
-    counts = f"{len(learner.labelled.y)} labels so far; {total} candidates with {columns}."
-    blocks: list[Block] = [counts, *notes]
+    """What can be expected, with the caution it needs, before what was measured."""
     if learner.model is None:
-        return [Lead("too few labels for a model yet: the next ones are drawn at random"), *blocks]
+        lead = Lead("too few labels for a model yet: the next ones are drawn at random")
+        return [lead, _counts(learner), *notes]
     attainable = learner.headroom()
-    estimate = (
-        f"Expected from the local complexity: rho = {attainable:.2f}, the share of random labels that reach the same "
-        "error. It is an estimate, and its noise makes it optimistic."
-    )
-    leads = [expectation(attainable)] if savings is None else [savings.verdict(), expectation(attainable)]
-    return [*map(Lead, leads), *blocks, estimate]
+    blocks: list[Block] = [Lead(f"expected: {expectation(attainable)} (rho = {attainable:.2f})"), CAUTION]
+    if savings is not None:
+        blocks.append(Lead(f"measured against random labels: {savings.verdict()}"))
+    if "noise" in learner.settings["functions"] and learner.model.noise is None:
+        blocks.append(NOISE_LOST)
+    return [*blocks, _counts(learner), *notes]
+
+
+def _counts(learner: ActiveLearner) -> str:
+    total, d = learner.candidates.X.shape
+    numbers = {"labels so far": len(learner.labelled.y), "to come": len(learner.pending), "failed": len(learner.failed)}
+    counted = ", ".join(f"{number} {name}" for name, number in numbers.items() if number or name == "labels so far")
+    return f"{counted}; {total} candidates with {'one input column' if d == 1 else f'{d} input columns'}."
 
 
 def _places(
@@ -151,53 +202,38 @@ def _places(
     place = landscape(learner, names)
     if len(place.names) == 1:
         X, y = np.asarray(learner.labelled.X, dtype=np.float64), np.asarray(learner.labelled.y, dtype=np.float64)
-        fitted = bandwidth_figure({"prediction": learner.model}, X, y)
-        yield Picture(fitted, "The labels and the model; below, how far it can average: small means complex.")
-        yield Picture(
-            training_histogram_figure(place), "Where labels are, and the densities they do and should follow."
-        )
+        yield Picture(bandwidth_figure({"mixture": learner.model}, X, y, column=place.names[0]), LINE_CAPTION)
+        yield Picture(training_histogram_figure(place), HISTOGRAM_CAPTION)
     elif len(place.names) == 2:
-        yield Picture(
-            density_map_figure(place), "Small bandwidth means complex; bright is where labels are worth most."
-        )
+        yield Picture(density_map_figure(place), MAP_CAPTION)
     else:
-        caption = "How complexity is distributed, and its course along the two columns it depends on most."
-        yield Picture(complexity_panels_figure(place), caption)
+        yield Picture(complexity_panels_figure(place), PANELS_CAPTION)
 
 
 def _history(learner: ActiveLearner) -> Iterator[Block]:
     steps = learner.history.steps
     if not steps:
         return
-    fields = ("number", "size", "batch", "gamma_1", "gamma_2", "validation_error", "noise", "attainable")
-    header = (
-        "step",
-        "labels",
-        "asked for",
-        "gamma_1",
-        "gamma_2",
-        "validation error",
-        "noise variance",
-        "attainable rho",
-    )
-    yield Rows(header, [[getattr(step, field) for field in fields] for step in steps])
+    yield Rows(list(HISTORY), [[getattr(step, field) for field in HISTORY.values()] for step in steps])
+    yield HISTORY_KEY
     known = {step.size: step.validation_error for step in steps if step.validation_error}
     if len(known) > 1:
         curve = Curve(list(known), np.array([list(known.values())]))
-        caption = "The error on labels set aside, noise included: a rough guide, as they are few and change every step."
-        yield Picture(learning_curve_figure({"validation error": curve}), caption)
+        yield Picture(learning_curve_figure({"validation error": curve}), CURVE_CAPTION)
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "lobal": __version__, **{name: version(name) for name in PACKAGES}}
+def _settings(learner: ActiveLearner) -> Iterator[Block]:
+    """What the learner was told, and of the model's many options those that are not what they are by default."""
+    functions: list[str] = learner.settings["functions"]
+    model = {name: value for name, value in learner.settings["model"].items() if value != DEFAULTS.get(name)}
+    plain = {name: value for name, value in learner.settings.items() if name not in ("model", "functions")}
+    rows = [
+        *plain.items(),
+        *((f"model.{name}", value) for name, value in model.items()),
+        *((f"model.{name}", "a function") for name in functions),
+    ]
+    yield Rows(("setting", "value"), rows)
+    yield "All other options of the model are what they are by default."
 
 
 def _block(block: Block) -> str:

@@ -45,7 +45,7 @@ def landscape(
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
     return Landscape(
         points=points,
-        names=_drawable(names) if names is not None else tuple(f"$x_{{{j + 1}}}$" for j in range(d)),
+        names=_numbered(d) if names is None else _drawable(names),
         complexity=learner.local_complexity()[rows],
         bandwidth=model.local_bandwidth(points),
         superior_density=learner.superior_density()[rows],
@@ -61,6 +61,10 @@ def suggested_inputs(learner: ActiveLearner) -> Float[ndarray, "n d"]:
     if not learner.is_box:
         pending = learner.candidates.X[pending.astype(int)]
     return np.asarray(pending, dtype=np.float64).reshape(len(pending), learner.candidates.X.shape[1])
+
+
+def _numbered(d: int) -> tuple[str, ...]:
+    return ("$x$",) if d == 1 else tuple(f"$x_{{{j + 1}}}$" for j in range(d))
 
 
 def _drawable(names: Sequence[str]) -> tuple[str, ...]:

@@ -85,11 +85,10 @@ def _box(X: Float[ndarray, "n d"], dimension: int) -> tuple[Float[ndarray, " d"]
 
 def _superior_density(model: MixtureRegressor, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Eq. (eq:GeneralizedOptimalSampling) for uniform test inputs, up to a constant factor."""
-    noise = np.asarray(model.noise(points)) if callable(model.noise) else np.full(len(points), model.noise_)
     density = superior_density(
         torch.from_numpy(model.local_complexity(points)),
         torch.ones(len(points), dtype=torch.float64),
-        torch.from_numpy(noise),
+        torch.from_numpy(model.noise_variance(points)),
         smoothness=model.smoothness,
         dimension=model.intrinsic_dimension_,
     )

@@ -1,0 +1,49 @@
+"""The features of a fixed set of inputs: kept where they fit into memory, recomputed a part at a time where not."""
+
+import logging
+from collections.abc import Iterator
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Inputs
+from lobal.experts.svgp import nystroem_diagonal
+from lobal.kernels import CHUNK_ENTRIES, WhitenedFeatures
+
+logger = logging.getLogger(__name__)
+
+# Features are kept if they take no more than this; beyond it they are recomputed whenever they are needed.
+CACHE_BYTES = 4 * 2**30
+
+
+@final
+class StoredFeatures:
+    """Features of all experts at all training points."""
+
+    def __init__(self, features: WhitenedFeatures, X: Inputs) -> None:
+        self.features, self.X = features, X
+        self._kept = self._everything()
+        self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
+
+    def _everything(self) -> Float[Tensor, "L n m"] | None:
+        shape = (len(self.features.bandwidths), len(self.X), len(self.features.points))
+        size = torch.Size(shape).numel() * self.X.element_size()
+        if size > CACHE_BYTES:
+            logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
+            return None
+        logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
+        return torch.cat(list(self.features.chunks(self.X)), dim=1)
+
+    def __getitem__(self, rows: Tensor | slice) -> Float[Tensor, "L b m"]:
+        """Features of some of the points."""
+        return self.features(self.X[rows]) if self._kept is None else self._kept[:, rows]
+
+    def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
+        """Consecutive rows and their features, a bounded number at a time."""
+        L, m = len(self.features.bandwidths), len(self.features.points)
+        rows = max(1, CHUNK_ENTRIES // (L * m))
+        for start in range(0, len(self.X), rows):
+            part = slice(start, start + rows)
+            yield part, self[part]

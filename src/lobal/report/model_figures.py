@@ -1,0 +1,43 @@
+"""Learning curves of several models side by side. The figure is returned and touches no global state."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from lobal.report.campaign_figures import Curve
+from lobal.report.figures import LINES
+from lobal.report.savings import pooled_errors
+
+
+def learning_curve_panels(models: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    """One panel per model, on common axes: pooled errors of its arms against the number of labels."""
+    if not models:
+        raise ValueError("learning curves need at least one model, got none")
+    figure = Figure(figsize=(1.2 + 3.2 * len(models), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (name, curves) in zip(panels, models.items(), strict=True):
+        _draw_curves(axes, curves)
+        axes.set_title(name, fontsize="medium")
+    panels[0].set_ylabel("RMSE")
+    panels[0].legend(frameon=False, fontsize="small", loc="lower left")
+    return figure
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    if len(curves) > len(LINES):
+        raise ValueError(f"a panel has colours for {len(LINES)} curves, got {len(curves)}: {list(curves)}")
+    for (name, curve), colour in zip(curves.items(), LINES, strict=False):
+        pooled, spread = pooled_errors(curve.rmse)
+        axes.errorbar(
+            curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
+        )
+    sizes = sorted({size for curve in curves.values() for size in curve.sizes})
+    axes.set(xscale="log", yscale="log", xlabel="labels $n$")
+    axes.set_xticks(sizes, labels=[str(size) for size in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.spines[["top", "right"]].set_visible(False)

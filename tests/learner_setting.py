@@ -1,0 +1,23 @@
+"""A small problem and a quick model, for the tests of the learner."""
+
+from typing import Any
+
+import numpy as np
+
+from lobal import ActiveLearner, Box, MixtureRegressor, Pool
+
+MODEL = MixtureRegressor(max_epochs=10, patience=3, n_inducing=40, n_gate_inducing=10)
+
+
+def bumpy(X: np.ndarray) -> np.ndarray:
+    """Complex on the left, simple on the right, with a little reproducible noise."""
+    noise = np.sin(1e5 * X[:, 0])
+    return np.sin(3.0 / (X[:, 0] + 0.05)) + 0.05 * noise
+
+
+def pool(n: int = 500, seed: int = 0) -> Pool:
+    return Pool(np.random.default_rng(seed).random((n, 1)))
+
+
+def learner(space: Pool | Box | None = None, **changes: Any) -> ActiveLearner:
+    return ActiveLearner(pool() if space is None else space, **{"seed": 0, "model": MODEL, **changes})
