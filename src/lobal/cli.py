@@ -41,7 +41,6 @@ def demo(
     n: Annotated[int, typer.Option(min=SMALLEST_DEMO, help="Labels at the end of each campaign.")] = 4096,
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions of both arms.")] = 2,
     output: Annotated[Path, typer.Option(help="Folder for figures and report.")] = Path("out/demo"),
-    epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a fit; fewer are quicker and worse.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
     """Learn the Doppler function, whose oscillations quicken towards x = 0, actively and from random labels.
@@ -56,7 +55,7 @@ def demo(
     from lobal.experiments.demonstration import demonstrate
 
     with _plain_errors():
-        demonstrate(n, seeds, output, max_epochs=epochs, quiet=quiet)
+        demonstrate(n, seeds, output, quiet=quiet)
 
 
 @app.command()

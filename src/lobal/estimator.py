@@ -22,7 +22,7 @@ from lobal.density import KernelDensity, intrinsic_dimension
 from lobal.kernels import kernel_named
 from lobal.mixture.adam import AdamSettings, Epoch
 from lobal.mixture.analytic import GATE_SCALE, AnalyticSettings
-from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.model import bandwidth_volume
 from lobal.mixture.options import (
     COVARIANCES,
@@ -80,6 +80,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             Adam's theta falls with the number of labels.
         noise: label noise variance if known, a number or a function of the inputs; learned by default.
         scale: initial lambda_E; by default that of the best single Gaussian process.
+        weighted: whether sample_weight acts on the training, or on `validation_error_` alone; by default the former
+            under Adam, where it always does, and the latter under the analytic engine, which is more exact without.
         objective: "elbo", or "mse" for labels (almost) without noise.
         covariance: how training treats the inducing values' covariance: "zero" (the paper), "diagonal" or "full".
         refit: condition the experts once more on all labels under the trained gate, with their full posterior.
@@ -117,6 +119,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         penalty: float | None = None,
         noise: float | NoiseFunction | None = None,
         scale: float | None = None,
+        weighted: bool | None = None,
         objective: Literal["elbo", "mse"] = "elbo",
         covariance: Literal["zero", "diagonal", "full"] = "zero",
         refit: bool = True,
@@ -150,6 +153,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.penalty = penalty
         self.noise = noise
         self.scale = scale
+        self.weighted = weighted
         self.objective = objective
         self.covariance = covariance
         self.refit = refit
@@ -207,8 +211,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         settings = self._settings(len(data.points))
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, self.max_epochs) as show:
-            self.mixture_, shared = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
-        self.validation_error_ = self._validation_error(data)
+            fitted = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
+        self.mixture_, shared = fitted.mixture, fitted.hyperparameters
+        self.validation_error_ = self._validation_error(data, fitted)
         self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
         self.scale_ = self.label_scale_**2 * float(shared.scale)
         return self
@@ -411,15 +416,18 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             adaptive=self.bandwidths is None,
         )
 
-    def _validation_error(self, data: TrainingData) -> float:
+    def _validation_error(self, data: TrainingData, fitted: FittedMixture) -> float:
         """Root mean squared, in units of the labels: on the validation labels, or leave-one-out without them."""
-        if self.engine == "analytic" and data.validation is not None:
-            validation = data.validation
-            residual = validation.y - self.mixture_.mean(validation.X)
-            return self.label_scale_ * (validation.weight @ residual.square() / validation.weight.sum()).sqrt().item()
-        # Errors before kappa reached its terminal value are another model's.
-        final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
-        return min(epoch.validation_error for epoch in final) if self.engine == "adam" else final[-1].validation_error
+        if fitted.residual is None:
+            # Errors before kappa reached its terminal value are another model's.
+            final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
+            return min(epoch.validation_error for epoch in final)
+        validation = data.validation
+        if validation is None:
+            residual, weight = fitted.residual, data.known().weight
+        else:
+            residual, weight = validation.y - self.mixture_.mean(validation.X), validation.weight
+        return self.label_scale_ * (weight @ residual.square() / weight.sum()).sqrt().item()
 
     def _width(self, name: str) -> Float[Tensor, "..."] | None:
         width = bandwidth_matrix(name, getattr(self, name), self.n_features_in_)
@@ -429,6 +437,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return AnalyticSettings(
             penalty=self.penalty,
             gate_scale=GATE_SCALE if self.gate_scale is None else positive("gate_scale", self.gate_scale),
+            weighted=False if self.weighted is None else self.weighted,
             squared=self.objective == "mse",
         )
 

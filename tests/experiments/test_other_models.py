@@ -14,7 +14,7 @@ from lobal.experiments.repetitions import Result
 from lobal.learner import ActiveLearner
 from lobal.problems.spaces import Box
 
-QUICK = {"max_epochs": 2, "n_inducing": 32, "n_gate_inducing": 8}
+QUICK = {"n_inducing": 32, "n_gate_inducing": 8}
 
 
 class Constant:

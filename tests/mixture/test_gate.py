@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
+from lobal.mixture.gate import OrdinalGate, SoftmaxGate, interpolation_weights, top_kappa_softmax
 
 
 def channels(n: int = 50, L: int = 7) -> Tensor:
@@ -58,3 +58,58 @@ def test_far_from_its_inducing_points_the_gate_falls_back_to_the_channel_means()
     )
     far = gate(torch.tensor([[100.0]]).double())
     assert torch.allclose(far, torch.softmax(gate.means, 0)[None])
+
+
+def make_ordinal(mean: float = 2.0, spread: float = 1.0, L: int = 5) -> OrdinalGate:
+    return OrdinalGate(
+        features=make_gate().features,
+        scale=torch.tensor(4.0).double(),
+        mean=torch.tensor(mean).double(),
+        whitened_mean=spread * torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(2)),
+        n_experts=L,
+    )
+
+
+@pytest.mark.parametrize("L", [1, 2, 5])
+def test_two_neighbours_at_most_share_a_position(L: int) -> None:
+    gate = interpolation_weights(torch.linspace(-3.0, L + 2.0, 301).double(), L)
+    assert torch.allclose(gate.sum(1), torch.ones(301).double())
+    assert (gate >= 0.0).all()
+    assert (gate > 0.0).sum(1).max() <= min(2, L)
+    apart = [row.nonzero().flatten().diff().tolist() for row in gate]
+    assert all(gaps in ([], [1]) for gaps in apart)
+
+
+def test_the_weights_interpolate_the_position() -> None:
+    position = torch.linspace(0.0, 4.0, 41).double()
+    assert torch.allclose(interpolation_weights(position, 5) @ torch.arange(5).double(), position)
+
+
+def test_positions_beyond_the_ladder_are_those_of_its_ends() -> None:
+    gate = interpolation_weights(torch.tensor([-1e9, -0.1, 4.1, 1e9]).double(), 5)
+    assert torch.equal(gate, torch.eye(5).double()[[0, 0, 4, 4]])
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 10.0])
+def test_rows_of_an_ordinal_gate_sum_to_one(spread: float) -> None:
+    gate = make_ordinal(spread=spread)(torch.linspace(-1, 2, 80, dtype=torch.float64)[:, None])
+    assert torch.allclose(gate.sum(1), torch.ones(80).double())
+    assert (gate > 0).sum(1).max() <= 2
+
+
+def test_the_position_of_an_ordinal_gate_is_its_channel() -> None:
+    gate, X = make_ordinal(spread=0.2), torch.rand(30, 1, dtype=torch.float64)
+    position = gate(X) @ torch.arange(5).double()
+    by_hand = gate.mean + gate.scale.sqrt() * (gate.features(X)[0] @ gate.whitened_mean)
+    assert torch.allclose(position, by_hand)
+
+
+def test_features_computed_before_give_the_same_gate() -> None:
+    gate, X = make_ordinal(), torch.rand(30, 1, dtype=torch.float64)
+    assert torch.allclose(gate.at_features(gate.features(X)[0]), gate(X))
+
+
+@pytest.mark.parametrize(("mean", "experts"), [(2.0, [2]), (1.5, [1, 2]), (-3.0, [0]), (99.0, [4])])
+def test_far_from_its_inducing_points_an_ordinal_gate_falls_back_to_its_mean(mean: float, experts: list[int]) -> None:
+    far = make_ordinal(mean)(torch.tensor([[100.0]]).double())[0]
+    assert far.nonzero().flatten().tolist() == experts

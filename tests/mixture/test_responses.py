@@ -5,7 +5,7 @@ from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import analytic_experts
 from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture import responses as module
+from lobal.mixture import stored_features
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.objective import gated_negative_elbo
 from lobal.mixture.responses import FixedResponses, SparseResponses, full_covariance
@@ -57,7 +57,7 @@ def test_pretraining_is_the_optimum_of_each_expert_on_all_points(expert: int) ->
 def test_recomputed_features_answer_like_kept_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.tensor([3, 1, 7])
     kept = sparse().at(rows)
-    monkeypatch.setattr(module, "CACHE_BYTES", 0)
+    monkeypatch.setattr(stored_features, "CACHE_BYTES", 0)
     recomputed = sparse().at(rows)
     assert torch.allclose(kept.mean, recomputed.mean)
     assert torch.allclose(kept.log_likelihood, recomputed.log_likelihood)

@@ -1,19 +1,22 @@
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 import torch
 
 from lobal.experts.expert import Experts, Posterior
-from lobal.mixture.model import Mixture
+from lobal.mixture.gate import Gate
 from lobal.mixture.responses import diagonal_covariance
 from lobal.mixture.storage import mixture_from, mixture_tensors
-from tests.mixture.test_fit import data, fit
+from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "refitted": {},
     "trained": {"refit": False},
     "diagonal": {"refit": False, "covariance": diagonal_covariance},
     "dense": {"dense": True},
+    "ordinal": {"training": ANALYTIC},
+    "ordinal, dense": {"training": ANALYTIC, "dense": True},
 }
 
 
@@ -25,13 +28,36 @@ def test_a_mixture_survives_being_taken_apart(variant: str) -> None:
     for before, after in zip(mixture.predict(X), back.predict(X), strict=True):
         assert torch.allclose(before, after, rtol=1e-9)
     assert torch.equal(mixture.gate(X), back.gate(X))
-    assert back.gate.kappa == mixture.gate.kappa
+    assert type(back.gate) is type(mixture.gate)
+
+
+@pytest.mark.parametrize(("training", "attribute"), [(QUICK, "kappa"), (ANALYTIC, "n_experts")])
+def test_every_attribute_of_a_gate_survives(training: Any, attribute: str) -> None:
+    mixture = fit(data(), training=training).mixture
+    back = mixture_from(*mixture_tensors(mixture))
+    for field in fields(mixture.gate):
+        before, after = getattr(mixture.gate, field.name), getattr(back.gate, field.name)
+        if isinstance(before, torch.Tensor):
+            assert torch.equal(before, after)
+    assert getattr(back.gate, attribute) == getattr(mixture.gate, attribute)
 
 
 def test_the_tensors_share_no_memory_with_the_model() -> None:
     mixture = fit(data()).mixture
     tensors, _ = mixture_tensors(mixture)
     assert tensors["bandwidths"].data_ptr() != mixture.bandwidths.data_ptr()
+
+
+def test_foreign_gates_are_refused_by_name() -> None:
+    class Foreign(Gate):
+        def __call__(self, X: torch.Tensor) -> torch.Tensor:
+            raise NotImplementedError
+
+    mixture = fit(data()).mixture
+    foreign = Foreign()
+    foreign.features = mixture.gate.features
+    with pytest.raises(TypeError, match="Foreign cannot be saved"):
+        mixture_tensors(replace(mixture, gate=foreign))
 
 
 def test_foreign_experts_are_refused_by_name() -> None:
@@ -44,6 +70,4 @@ def test_foreign_experts_are_refused_by_name() -> None:
 
     mixture = fit(data()).mixture
     with pytest.raises(TypeError, match="Foreign cannot be saved"):
-        mixture_tensors(
-            Mixture(experts=Foreign(), gate=mixture.gate, bandwidths=mixture.bandwidths, shared=mixture.shared)
-        )
+        mixture_tensors(replace(mixture, experts=Foreign()))

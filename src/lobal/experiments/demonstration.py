@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
         return relative_sample_sizes(*arms, smoothness=math.inf, dimension=1.0)
 
 
-def demonstrate(n: int, seeds: int, output: Path, *, max_epochs: int = 1000, quiet: bool = False) -> None:
+def demonstrate(n: int, seeds: int, output: Path, *, quiet: bool = False) -> None:
     """Run both arms, print their errors and what was saved, and leave figures and a page in the folder."""
     console = Console()
     output.mkdir(parents=True, exist_ok=True)  # before the work, not after it
@@ -44,7 +44,7 @@ def demonstrate(n: int, seeds: int, output: Path, *, max_epochs: int = 1000, qui
     with Progress(*columns, console=console, disable=quiet) as progress:
         steps = 4 * seeds
         tasks = {arm: progress.add_task(f"{arm} sampling", total=steps) for arm in ("active", "random")}
-        compared = compare(n, seeds, max_epochs, lambda arm, done: progress.advance(tasks[arm], done))
+        compared = compare(n, seeds, lambda arm, done: progress.advance(tasks[arm], done))
     savings = compared.savings()
     console.print(comparison_table(compared, savings))
     console.print(savings.verdict())
@@ -52,25 +52,24 @@ def demonstrate(n: int, seeds: int, output: Path, *, max_epochs: int = 1000, qui
         console.print(f"  {path}")
 
 
-def compare(n: int, seeds: int, max_epochs: int, advance: Callable[[str, int], None]) -> Comparison:
+def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparison:
     """Both arms at n/8, n/4, n/2 and n labels; random sampling runs in a process of its own."""
     sizes = [n // 8, n // 4, n // 2, n]
     torch.set_num_threads(1)  # one core for each arm
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = [pool.submit(_errors, "random", seed, sizes, max_epochs) for seed in range(seeds)]
+        futures = [pool.submit(_errors, "random", seed, sizes) for seed in range(seeds)]
         for future in futures:
             future.add_done_callback(lambda done: advance("random", len(sizes) if _succeeded(done) else 0))
         active = [
-            campaign("active", seed, sizes=sizes, max_epochs=max_epochs, callbacks=[lambda _: advance("active", 1)])
-            for seed in range(seeds)
+            campaign("active", seed, sizes=sizes, callbacks=[lambda _: advance("active", 1)]) for seed in range(seeds)
         ]
         random = [future.result() for future in futures]
     return Comparison(sizes, [errors for _, errors in active], random, active[0][0])
 
 
-def _errors(arm: str, seed: int, sizes: Sequence[int], max_epochs: int) -> CampaignErrors:
-    return campaign(arm, seed, sizes=sizes, max_epochs=max_epochs)[1]
+def _errors(arm: str, seed: int, sizes: Sequence[int]) -> CampaignErrors:
+    return campaign(arm, seed, sizes=sizes)[1]
 
 
 def _succeeded(future: "Future[CampaignErrors]") -> bool:

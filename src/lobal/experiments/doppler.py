@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, final
 
 import numpy as np
+import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
@@ -25,7 +26,11 @@ from rich.table import Table
 
 from lobal.estimator import MixtureRegressor
 from lobal.experiments.repetitions import Repetitions, Result
+from lobal.experts.svgp import SparseExperts
+from lobal.mixture.leave_one_out import condition
+from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.doppler import Doppler
+from lobal.problems.problem import LabelledSet
 from lobal.record import write_atomically
 from lobal.report import figures
 from lobal.report.metrics import maximum_absolute_error, root_mean_squared_error
@@ -33,6 +38,7 @@ from lobal.report.metrics import maximum_absolute_error, root_mean_squared_error
 DOPPLER = Doppler()
 N_VALIDATION = 1024  # labels beside the training set that steer it
 N_TEST = 10_000  # midpoints of equal cells, where the noise-free function is compared
+N_INTERVALS = 32  # on each of which an oracle may choose its bandwidth
 SMALLEST_N = 10  # the estimator's
 
 
@@ -111,7 +117,7 @@ def doppler_data(n: int, seed: int, *, stream: int = 0) -> Sample:
 
 def paper_model(seed: int, **changes: Any) -> MixtureRegressor:  # noqa: ANN401 - any option of the estimator
     """The unfitted mixture with the paper's options, less the changes."""
-    return MixtureRegressor(**{**asdict(PAPER), "random_state": seed, **changes})
+    return MixtureRegressor(**{**asdict(PAPER), "engine": "adam", "random_state": seed, **changes})
 
 
 def single_scale_model(sample: Sample, validation: Sample, seed: int) -> MixtureRegressor:
@@ -122,8 +128,7 @@ def single_scale_model(sample: Sample, validation: Sample, seed: int) -> Mixture
     """
     best, best_error, factor = None, math.inf, 1.0
     while True:
-        # One expert leaves its gate nothing to learn.
-        model = MixtureRegressor(bandwidths=[factor], experts="exact", max_epochs=1, random_state=seed)
+        model = MixtureRegressor(bandwidths=[factor], experts="exact", random_state=seed)
         model.fit(*sample, validation=validation)
         error = root_mean_squared_error(model.predict(validation.X), validation.y)
         if best is not None and error >= best_error:
@@ -176,6 +181,31 @@ def errors_on_grid(model: MixtureRegressor) -> Errors:
     x = (np.arange(N_TEST) + 0.5) / N_TEST
     prediction, truth = model.predict(x[:, None]), DOPPLER(x)
     return Errors(root_mean_squared_error(prediction, truth), maximum_absolute_error(prediction, truth))
+
+
+def oracle_rmse(model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"]) -> float:
+    """The error that the model's bandwidths allow: on each of `N_INTERVALS` the expert closest to the truth answers.
+
+    The experts are the model's, conditioned on all labels alike; only the oracle knows which of them to ask. The
+    intervals widen with x as the bandwidths do: they are equal in log(x + epsilon). Finer ones would let the oracle
+    choose the noise that suits it, not the bandwidth.
+    """
+    experts = model.mixture_.experts
+    assert isinstance(experts, SparseExperts)
+    like = experts.whitened_mean
+    inputs, labels = (torch.as_tensor(values, dtype=like.dtype, device=like.device) for values in (X, y))
+    labels = (labels - model.label_mean_) / model.label_scale_
+    stored = StoredFeatures(experts.features, inputs)
+    points = LabelledSet(X=inputs, y=labels, weight=torch.ones_like(labels))
+    values = condition(stored, points, experts.hyperparameters).whitened_mean
+    x = (np.arange(N_TEST) + 0.5) / N_TEST
+    grid = torch.as_tensor(x[:, None], dtype=like.dtype, device=like.device)
+    mean = replace(experts, whitened_mean=values).mean(grid)
+    prediction = model.label_mean_ + model.label_scale_ * mean.cpu().numpy()
+    squares = np.square(prediction - DOPPLER(x))
+    position = np.log1p(x / DOPPLER.epsilon) / np.log1p(1.0 / DOPPLER.epsilon)
+    starts = np.searchsorted(position, np.arange(N_INTERVALS) / N_INTERVALS)
+    return math.sqrt(np.add.reduceat(squares, starts, axis=1).min(axis=0).sum() / N_TEST)
 
 
 def statistics(

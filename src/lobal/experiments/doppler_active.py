@@ -1,11 +1,13 @@
 """Active learning of the Doppler function, Sec. 5.1: the superior sampling scheme beside random test sampling.
 
-python -m lobal.experiments.doppler_active active --seeds 16 --jobs 16 --output docs/results/doppler_active_arm.json
+The model is the default one, with no option set but the number of inducing points, or the paper's under Adam.
+
+python -m lobal.experiments.doppler_active active --seeds 16 --jobs 2 --output docs/results/doppler_active_arm.json
 python -m lobal.experiments.doppler_active random --seeds 16 --jobs 2 --output docs/results/doppler_random_arm.json
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -16,19 +18,24 @@ from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
 
-from lobal.experiments.doppler import DOPPLER, N_VALIDATION, PAPER, doppler_data, errors_on_grid, paper_model
+from lobal.estimator import MixtureRegressor
+from lobal.experiments.doppler import (
+    DOPPLER,
+    N_VALIDATION,
+    doppler_data,
+    errors_on_grid,
+    oracle_rmse,
+    paper_model,
+)
 from lobal.experiments.repetitions import Repetitions, Result
 from lobal.learner import ActiveLearner
 from lobal.problems.spaces import Box
 
-SIZES = (512, 1024, 2048, 4096)
+START = 512  # uniform random labels, doubled until there are enough
 # The test density's share in what the learner aims for: the learner's default, or all of it, which is random sampling.
 EXPLORATION = {"active": 0.1, "random": 1.0}
 # Sec. 5.1: fewer inducing points serve under active sampling, since they follow the complexity.
 N_INDUCING = {"active": 512, "random": 1024}
-
-# A constant theta of 0.5 leaves a bias that outlasts the noise (docs/paper_map.md): it falls with n, the default.
-PENALTY = None
 
 Callback = Callable[[ActiveLearner], None]
 
@@ -49,41 +56,59 @@ class CampaignErrors(NamedTuple):
 
     rmse: dict[int, float]
     max_error: dict[int, float]
+    oracle_rmse: dict[int, float]  # with the same bandwidths, had the best of them been known; only where asked for
+    seconds: dict[int, float]  # since the size before: labels, inducing points, fit, densities
+
+
+def sizes_up_to(n: int, start: int = START) -> list[int]:
+    """start, 2 start, 4 start ... n; all of them at most n."""
+    return [start * 2**k for k in range((n // start).bit_length())]
 
 
 def campaign(
     arm: str,
     seed: int,
     *,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] = (512, 1024, 2048, 4096),
+    engine: str = "analytic",
+    with_oracle: bool = False,
     callbacks: Sequence[Callback] = (),
     **changes: Any,  # noqa: ANN401 - options of the model
 ) -> tuple[ActiveLearner, CampaignErrors]:
-    """One campaign on [0, 1] with the paper's model, and its errors at every size."""
+    """One campaign on [0, 1] and its errors at every size."""
+    options = {"n_inducing": N_INDUCING[arm], **changes}
+    is_adam = engine == "adam"
     learner = ActiveLearner(
         Box(0.0, 1.0),
         seed=seed,
-        model=paper_model(seed, **{"n_inducing": N_INDUCING[arm], "penalty": PENALTY, **changes}),
-        validation=doppler_data(N_VALIDATION, seed, stream=1),
+        # A constant theta of 0.5 leaves a bias that outlasts the noise (docs/paper_map.md): by default it falls with n.
+        model=paper_model(seed, **{"penalty": None, **options}) if is_adam else MixtureRegressor(**options),
+        validation=doppler_data(N_VALIDATION, seed, stream=1) if is_adam else None,
         exploration=EXPLORATION[arm],
     )
-    errors = CampaignErrors({}, {})
+    errors = CampaignErrors({}, {}, {}, {})
+    begun = time.perf_counter()
 
     def measure(learner: ActiveLearner) -> None:
-        assert learner.model is not None  # sizes are above the smallest training set
-        found = errors_on_grid(learner.model)
-        size = len(learner.labelled.y)
-        errors.rmse[size], errors.max_error[size] = found.rmse, found.max_error
+        nonlocal begun
+        model = learner.model
+        assert model is not None  # sizes are above the smallest training set
+        X, y, _ = learner.labelled
+        errors.seconds[len(y)] = time.perf_counter() - begun
+        errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
+        if with_oracle:
+            errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
+        begun = time.perf_counter()
 
     learner.run(SeededOracle(seed), sizes=sizes, callbacks=[measure, *callbacks])
     return learner, errors
 
 
-def run(n: int, seed: int, *, arm: str, **changes: Any) -> Result:  # noqa: ANN401 - options of the model
+def run(n: int, seed: int, *, arm: str, **options: Any) -> Result:  # noqa: ANN401 - those of `campaign`
     """One arm up to n labels, in columns such as "rmse_1024"."""
-    _, errors = campaign(arm, seed, sizes=[size for size in SIZES if size <= n], **changes)
-    columns = {f"rmse_{size}": value for size, value in errors.rmse.items()}
-    return {"n": n, "seed": seed, **columns, **{f"max_error_{size}": v for size, v in errors.max_error.items()}}
+    _, errors = campaign(arm, seed, sizes=sizes_up_to(n), **options)
+    numbers = {f"{name}_{size}": value for name, column in errors._asdict().items() for size, value in column.items()}
+    return {"n": n, "seed": seed, **numbers}
 
 
 def main(
@@ -91,20 +116,25 @@ def main(
     output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 16,
     first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    n: Annotated[int, typer.Option(help="Labels in the end.")] = SIZES[-1],
+    n: Annotated[int, typer.Option(min=START, help="Labels in the end.")] = 4096,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    engine: Annotated[str, typer.Option(help="analytic: the default model; adam: the paper's.")] = "analytic",
+    n_inducing: Annotated[int | None, typer.Option(min=1, help="By default 512 (active) or 1024 (random).")] = None,
+    oracle: Annotated[bool, typer.Option(help="Measure what the best bandwidths would have reached.")] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Repeat one arm over seeds and keep its errors in one JSON file; seed by seed both arms start alike."""
     if arm not in EXPLORATION:
         raise typer.BadParameter(f"the arm must be one of {sorted(EXPLORATION)}, got {arm!r}")
     console = Console()
-    settings = {**asdict(PAPER), "penalty": "0.5 min(1, sqrt(1024 / n))", "n_inducing": N_INDUCING[arm]}
+    m = N_INDUCING[arm] if n_inducing is None else n_inducing
+    oracle = oracle and engine == "analytic"
     repetitions = Repetitions(
         experiment=f"Doppler function, {arm} sampling, uniform start",
-        command=f"python -m lobal.experiments.doppler_active {arm} --seeds {seeds} --first-seed {first_seed} "
-        f"--jobs {jobs} --output {output}",
-        settings={**settings, "exploration": EXPLORATION[arm], "sizes": list(SIZES)},
-        run=partial(run, arm=arm),
+        command=f"python -m lobal.experiments.doppler_active {arm} --n {n} --seeds {seeds} --first-seed {first_seed}"
+        f" --jobs {jobs} --engine {engine} --n-inducing {m}{' --oracle' * oracle} --device {device} --output {output}",
+        settings={"engine": engine, "n_inducing": m, "exploration": EXPLORATION[arm], "device": device},
+        run=partial(run, arm=arm, engine=engine, n_inducing=m, with_oracle=oracle, device=device),
     )
     done = repetitions.complete(
         [(n, seed) for seed in range(first_seed, first_seed + seeds)],

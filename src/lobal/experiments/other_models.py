@@ -9,7 +9,6 @@ python -m lobal.experiments.other_models --n 4096 --seeds 16 --jobs 2 --output d
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
@@ -24,8 +23,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from lobal.experiments.doppler import DOPPLER, N_TEST, N_VALIDATION, PAPER, Errors, Sample, doppler_data
-from lobal.experiments.doppler_active import EXPLORATION, N_INDUCING, PENALTY, campaign
+from lobal.experiments.doppler import DOPPLER, N_TEST, N_VALIDATION, Errors, Sample, doppler_data
+from lobal.experiments.doppler_active import EXPLORATION, N_INDUCING, campaign
 from lobal.experiments.rbf_network import fitted_networks
 from lobal.experiments.repetitions import Repetitions, Result
 from lobal.learner import ActiveLearner
@@ -160,8 +159,6 @@ def repetitions(n: int, seeds: int, output: Path) -> Repetitions:
         experiment="Doppler function, other models trained on active and on random labels",
         command=f"python -m lobal.experiments.other_models --n {n} --seeds {seeds} --output {output}",
         settings={
-            **asdict(PAPER),
-            "penalty": PENALTY,  # null is the default of the estimator
             "n_inducing": N_INDUCING["active"],
             "exploration": EXPLORATION["active"],
             "n_validation": N_VALIDATION,

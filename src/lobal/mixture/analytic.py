@@ -15,11 +15,12 @@ and h is near one, it stays bounded.
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.arrays import Scalar
@@ -42,6 +43,7 @@ GATE_SCALE = 4.0  # lambda_G in squared steps of the ladder
 SETTLED = 1.2
 ROUNDS = 4
 NOISE_BISECTIONS = 40
+FOLDS = 4  # of the points, each left out once when gates are compared
 
 
 @final
@@ -52,6 +54,7 @@ class AnalyticSettings:
     penalty: float | None = None  # theta of Eq. (eq:smallBWpenalty) in the place of the price of leverage
     price: float = PRICE
     gate_scale: float = GATE_SCALE
+    weighted: bool = False  # importance weights count in training; local experts and a local gate only lose by them
     squared: bool = False  # judge experts by squared errors, not by likelihoods: for labels (almost) without noise
     rounds: int = ROUNDS
 
@@ -63,11 +66,13 @@ class Trained(NamedTuple):
     shared: Hyperparameters
     shares: Float[Tensor, " L"]  # of the points, by expert
     objective: float  # negative utility of the gate per point, in nats
-    error: float  # root mean squared, importance-weighted
+    residual: Float[Tensor, " n"]  # of the labels
+    utility: Float[Tensor, "L n"]  # of the experts at the points
 
     def as_epoch(self, number: int) -> Epoch:
         """The same for the record of the training."""
-        return Epoch(number, kappa=2, rate=1.0, objective=self.objective, validation_error=self.error)
+        error = self.residual.square().mean().sqrt().item()
+        return Epoch(number, kappa=2, rate=1.0, objective=self.objective, validation_error=error)
 
 
 def train(
@@ -113,14 +118,54 @@ def fit_gate(
     utility = utilities(answers, points.y, settings)
     gate = fit_ordinal_gate(features, phi, utility, weight, scale=settings.gate_scale, start=start)
     used = gate.at_features(phi)
-    residual = points.y - gated_mean(used, answers.mean)
     return Trained(
         gate,
         shared,
-        shares=weight @ used / len(points),
+        shares=used.mean(dim=0),
         objective=-(weight @ gated_mean(used, utility)).item() / len(points),
-        error=(weight @ residual.square() / len(points)).sqrt().item(),
+        residual=points.y - gated_mean(used, answers.mean),
+        utility=utility,
     )
+
+
+def best_gate_features(
+    candidates: Sequence[WhitenedFeatures],
+    points: LabelledSet,
+    utility: Float[Tensor, "L n"],
+    settings: AnalyticSettings,
+    generator: torch.Generator,
+) -> WhitenedFeatures:
+    """The features of the gate that sends points it was not fitted to to the experts of greatest utility.
+
+    `candidates` go from the smoothest gate to the least smooth; one of them has to be better than the best before it
+    by more than the standard error of the difference.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    fold = torch.randperm(len(points), generator=generator).to(utility.device) % FOLDS
+    worths = [_held_out_utility(features, points, utility, fold, settings) for features in candidates]
+    best = 0
+    for number, worth in enumerate(worths):
+        gain = worth - worths[best]
+        if gain.mean() > gain.std() / math.sqrt(len(gain)):
+            best = number
+    return candidates[best]
+
+
+def _held_out_utility(
+    features: WhitenedFeatures,
+    points: LabelledSet,
+    utility: Float[Tensor, "L n"],
+    fold: Int[Tensor, " n"],
+    settings: AnalyticSettings,
+) -> Float[Tensor, " n"]:
+    phi, weight = features(points.X)[0], relative_weights(points)
+    worth = torch.zeros_like(points.y)
+    for number in range(FOLDS):
+        rest, out = fold != number, fold == number
+        gate = fit_ordinal_gate(features, phi[rest], utility[:, rest], weight[rest], scale=settings.gate_scale)
+        worth[out] = gated_mean(gate.at_features(phi[out]), utility[:, out])
+    return worth
 
 
 def utilities(answers: LeaveOneOut, y: Float[Tensor, " n"], settings: AnalyticSettings) -> Float[Tensor, "L n"]:

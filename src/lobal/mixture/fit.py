@@ -15,7 +15,7 @@ from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.adam import AdamSettings, Progress, Trainer
-from lobal.mixture.analytic import AnalyticSettings, Trained, fit_gate, train
+from lobal.mixture.analytic import AnalyticSettings, Trained, best_gate_features, fit_gate, train, utilities
 from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.global_expert import fit_global_expert
 from lobal.mixture.ladder import CHANGES, extended, trimmed
@@ -35,9 +35,9 @@ from lobal.problems.problem import LabelledSet
 # The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary. Of 2 and
 # 15, tried on 11 data sets, 2 was mostly the better, 15 at few labels in many columns; 3 itself was not tried.
 GATE_WIDTH = 3.0
-# The ordinal gate's, whose single channel needs fewer bends: on the Doppler function 5 to 15 do alike.
-ORDINAL_GATE_WIDTH = 10.0
-# The analytic engine's pilot: one point in so many, where that is not too few to show the ladder it takes.
+# The ordinal gate's, from the smoothest to the least smooth, to be compared on held-out points.
+ORDINAL_GATE_WIDTHS = (30.0, 10.0, 3.0)
+# The analytic engine's pilot: one point in so many, and no fewer than show the ladder it takes.
 PILOT_SHARE = 4
 SMALLEST_PILOT = 512
 
@@ -90,10 +90,11 @@ class TrainingData:
 
 
 class FittedMixture(NamedTuple):
-    """A mixture and what its experts share."""
+    """A mixture, what its experts share, and what it leaves of labels that are predicted from all others."""
 
     mixture: Mixture
     hyperparameters: Hyperparameters
+    residual: Float[Tensor, " n"] | None = None  # leave-one-out, of all labels but those for validation (analytic)
 
 
 class _Start(NamedTuple):
@@ -101,7 +102,7 @@ class _Start(NamedTuple):
 
     hyperparameters: Hyperparameters
     shared: Float[Tensor, "..."]
-    gate_bandwidth: Float[Tensor, "..."]
+    global_bandwidth: Float[Tensor, " d"]
 
 
 def fit_mixture(
@@ -130,7 +131,8 @@ def _fit_by_adam(
 ) -> FittedMixture:
     prepare = _dense_responses if settings.dense else _sparse_responses
     responses = prepare(data, start, settings, generator)
-    gate_features = _gate_features(responses.points, start, settings, generator)
+    width = GATE_WIDTH * start.global_bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth
+    gate_features = _gate_features(responses.points, width, settings, generator)
     gate = SoftmaxGate.uniform(gate_features, n_experts=len(settings.bandwidths), scale=settings.gate_scale)
     trained = Trainer(responses, gate, training, generator).run(progress)
     experts = _final_experts(responses, trained, data, settings, start)
@@ -148,35 +150,37 @@ def _fit_sparse(
     """The analytic engine on sparse experts.
 
     A pilot on a share of the points and half the inducing points, a sixteenth of the work, finds the ladder of
-    bandwidths and the noise to begin with.
+    bandwidths, the gate's bandwidth and the noise to begin with.
     """
-    points = data.known()
-    gate_features = _gate_features(points, start, settings, generator)
-    bandwidths, shared = settings.bandwidths, start.hyperparameters
-    if settings.adaptive and len(points) >= PILOT_SHARE * SMALLEST_PILOT:
-        rows = torch.randperm(len(points), generator=generator)[: len(points) // PILOT_SHARE].to(points.y.device)
-        few = points[rows]
+    points = _training_points(data, training)
+    gates = _gate_candidates(points, start, settings, generator)
+    bandwidths, shared, gate = settings.bandwidths, start.hyperparameters, gates[len(gates) // 2]
+    inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
+    if settings.adaptive or len(gates) > 1:
+        n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
+        few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
         if few.noise is not None:
             shared = shared._replace(noise=few.noise)
-        inducing = _spread_points(few, settings.n_inducing // 2, start.shared, generator)
-        pilot = _climbed(few, inducing, gate_features, bandwidths, shared, start, settings, training, progress)
-        bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
+        fewer = _spread_points(few, max(settings.n_inducing // 2, 1), start.shared, generator)
+        pilot = _climbed(few, fewer, gate, bandwidths, shared, start, settings, training, progress)
+        if settings.adaptive:
+            bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
         shared = start.hyperparameters if points.noise is not None else pilot.trained.shared
-    inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
-    stored, trained = _climbed(points, inducing, gate_features, bandwidths, shared, start, settings, training, progress)
+        gate = best_gate_features(gates, few, pilot.trained.utility, training, generator)
+    stored, trained = _climbed(points, inducing, gate, bandwidths, shared, start, settings, training, progress)
     bandwidths = stored.features.bandwidths
     if settings.exchange:
         experts: Experts = _exact(data.in_the_end(), trained.shared, start.shared, settings, bandwidths)
-        return _fitted(experts, trained.gate, bandwidths, start)
-    gate = trained.gate(points.X) if settings.refit else None
-    conditioned = condition(stored, points, trained.shared, gate)
+        return _fitted(experts, trained.gate, bandwidths, start)._replace(residual=trained.residual)
+    weights = trained.gate(points.X) if settings.refit else None
+    conditioned = condition(stored, points, trained.shared, weights)
     experts = SparseExperts(
         features=stored.features,
         hyperparameters=trained.shared,
         whitened_mean=conditioned.whitened_mean,
         covariance=inducing_covariance(conditioned.equations),
     )
-    return _fitted(experts, trained.gate, bandwidths, start)
+    return _fitted(experts, trained.gate, bandwidths, start)._replace(residual=trained.residual)
 
 
 class _Climbed(NamedTuple):
@@ -218,14 +222,25 @@ def _fit_exact(
     progress: Progress | None,
 ) -> FittedMixture:
     """The analytic engine on exact experts: the gate learns from their leave-one-out answers."""
-    points = data.known()
+    points = _training_points(data, training)
     experts = _exact(points, start.hyperparameters, start.shared, settings, settings.bandwidths)
-    features = _gate_features(points, start, settings, generator)
     answers = exact_leave_one_out(experts)
+    features = best_gate_features(
+        _gate_candidates(points, start, settings, generator),
+        points,
+        utilities(answers, points.y, training),
+        training,
+        generator,
+    )
     trained = fit_gate(features, features(points.X)[0], points, answers, experts.hyperparameters, training)
     if progress is not None:
         progress(trained.as_epoch(0))
-    return _fitted(experts, trained.gate, settings.bandwidths, start)
+    return _fitted(experts, trained.gate, settings.bandwidths, start)._replace(residual=trained.residual)
+
+
+def _training_points(data: TrainingData, training: AnalyticSettings) -> LabelledSet:
+    points = data.known()
+    return points if training.weighted else replace(points, weight=torch.ones_like(points.weight))
 
 
 def _fitted(experts: Experts, gate: Gate, bandwidths: Bandwidths, start: _Start) -> FittedMixture:
@@ -251,11 +266,10 @@ def _global_start(points: LabelledSet, settings: MixtureSettings, generator: tor
     hyperparameters = expert.hyperparameters
     if settings.scale is not None:
         hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
-    width = GATE_WIDTH if isinstance(settings.training, AdamSettings) else ORDINAL_GATE_WIDTH
     return _Start(
         hyperparameters,
         shared=expert.bandwidth if settings.shared is None else settings.shared,
-        gate_bandwidth=width * expert.bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth,
+        global_bandwidth=expert.bandwidth,
     )
 
 
@@ -307,13 +321,23 @@ def _exact(
     )
 
 
-def _gate_features(
+def _gate_candidates(
     points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator
+) -> list[WhitenedFeatures]:
+    """Features of the gates to choose from: of one bandwidth if it is given."""
+    if settings.gate_bandwidth is not None:
+        return [_gate_features(points, settings.gate_bandwidth, settings, generator)]
+    widths = [width * start.global_bandwidth for width in ORDINAL_GATE_WIDTHS]
+    return [_gate_features(points, width, settings, generator) for width in widths]
+
+
+def _gate_features(
+    points: LabelledSet, width: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
 ) -> WhitenedFeatures:
     return WhitenedFeatures.at(
-        _spread_points(points, settings.n_gate_inducing, start.gate_bandwidth, generator),
+        _spread_points(points, settings.n_gate_inducing, width, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
-        shared=start.gate_bandwidth,
+        shared=width,
         kernel=gaussian,
     )
 

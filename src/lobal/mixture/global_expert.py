@@ -22,6 +22,7 @@ from lobal.problems.problem import LabelledSet
 LARGEST_SUBSET = 1000
 # So the climb happens on a few points, and the rest polish what it found for some iterations.
 FEW = 300
+FEW_PER_WIDTH = 30  # fewer points for each bandwidth to learn are overfitted
 POLISHING = 10
 # Noise below this share of the label variance cannot be told from the jitter of the factorisation.
 SMALLEST_NOISE = 1e-6
@@ -49,10 +50,10 @@ def fit_global_expert(
     """
     rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(points.y.device)
     subset = points[rows]
-    few = subset[torch.arange(min(len(subset), FEW), device=rows.device)]
+    n_widths = len(unit) if anisotropic else 1
+    few = subset[torch.arange(min(len(subset), max(FEW, FEW_PER_WIDTH * n_widths)), device=rows.device)]
     spread = subset.y.var()
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-    n_widths = len(unit) if anisotropic else 1
 
     def climb(sample: LabelledSet, start: np.ndarray, iterations: int) -> OptimizeResult:
         return minimize(
@@ -69,7 +70,7 @@ def fit_global_expert(
     )
     best = min((climb(few, start, 60) for start in starts), key=lambda found: float(found.fun)).x
     if len(subset) > len(few):
-        best = climb(subset, best, POLISHING).x
+        best = climb(subset, best, POLISHING + 2 * n_widths).x
     theta = torch.tensor(best, dtype=subset.y.dtype, device=subset.y.device)
     hyperparameters = _unpacked(theta, subset, spread)
     if points.noise is not None:

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from lobal.arrays import Bandwidths
 
-IN_USE = 0.01  # an end of the ladder that serves this share of the points asks for more beyond it
+IN_USE = 0.02  # an end of the ladder that serves this share of the points asks for more beyond it
 STEPS_BEYOND = 2
-NOT_IN_USE = 1e-3
+NOT_IN_USE = 0.005
 FEWEST = 3
 CHANGES = 6  # the most times the ladder is extended
 

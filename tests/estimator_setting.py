@@ -1,0 +1,29 @@
+"""A wave to learn and a quick model of it, for the tests of the estimator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lobal import MixtureRegressor
+
+every_engine = pytest.mark.parametrize("engine", ["analytic", "adam"])
+
+
+def quick(**changes: Any) -> MixtureRegressor:
+    small = {"max_epochs": 15, "patience": 3, "n_inducing": 60, "n_gate_inducing": 20, "random_state": 0}
+    return MixtureRegressor(**{**small, **changes})
+
+
+def truth(X: np.ndarray) -> np.ndarray:
+    return np.sin(9 * X[:, 0])
+
+
+def wave(n: int = 120, seed: int = 0, d: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, truth(X) + 0.1 * rng.standard_normal(n)
+
+
+def rmse(values: np.ndarray, others: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((values - others) ** 2)))

@@ -1,0 +1,175 @@
+"""Every option has a fit that takes it, and wrong values are refused by name."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.estimator_setting import every_engine, quick, rmse, truth, wave
+
+OPTIONS: list[dict[str, Any]] = [
+    {"experts": "exact"},
+    {"experts": "exact", "gate_fraction": 0.3},
+    {"exchange": True},
+    {"refit": False},
+    {"objective": "mse"},
+    {"kernel": "matern52"},
+    {"anisotropic": False},
+    {"bandwidths": [1.0]},
+    {"bandwidths": [0.05, 0.2], "shared_bandwidth": 1.0, "gate_bandwidth": 0.3},
+    {"penalty": 0.0, "sparsity": 7},
+    {"gate_scale": 1.0},
+    {"weighted": True},
+    {"scale": 5.0},
+    {"device": "auto"},
+]
+# Options that the analytic engine has no use for.
+ADAM_OPTIONS: list[dict[str, Any]] = [
+    {"covariance": "diagonal"},
+    {"covariance": "full"},
+    {"batch_size": 10, "gate_noise": 0.0, "gate_rate": 0.5},
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"engine": engine, **options} for options in OPTIONS for engine in ("analytic", "adam")]
+    + [{"engine": "adam", **options} for options in ADAM_OPTIONS],
+    ids=str,
+)
+def test_every_option_fits(options: dict[str, Any]) -> None:
+    X, y = wave()
+    mean, std = quick(**options).fit(X, y).predict(X, return_std=True)
+    assert rmse(mean, truth(X)) < 0.1
+    assert (std > 0).all()
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "cubic"}, "kernel must be one of .*'cubic'"),
+        ({"experts": "wise"}, "experts must be one of .*'wise'"),
+        ({"objective": "mae"}, "objective must be one of .*'mae'"),
+        ({"covariance": "some"}, "covariance must be one of .*'some'"),
+        ({"penalty": -1.0}, "penalty must be at least zero and finite, got -1"),
+        ({"sparsity": 0}, "sparsity must be a whole number above zero, got 0"),
+        ({"sparsity": 2.0}, "sparsity must be a whole number above zero, got 2.0"),
+        ({"max_epochs": 2.5}, "max_epochs must be a whole number above zero, got 2.5"),
+        ({"bandwidths": [1.0, math.inf]}, "positive"),
+        ({"validation_fraction": 0.7}, r"validation_fraction must lie in \[0, 0.5\), got 0.7"),
+        ({"n_inducing": 0}, "n_inducing must be a whole number above zero, got 0"),
+        ({"bandwidths": [1.0, 0.5]}, "ascending"),
+        ({"bandwidths": [-1.0, 0.5]}, "positive"),
+        ({"bandwidths": []}, "bandwidths"),
+        ({"shared_bandwidth": [1.0, 2.0]}, "shared_bandwidth"),
+        ({"gate_bandwidth": 0.0}, "gate_bandwidth"),
+        ({"gate_scale": 0.0}, "gate_scale must be positive and finite, got 0"),
+        ({"noise": -1.0}, "noise variance must be finite and above zero, got -1"),
+        ({"scale": 0.0}, "scale must"),
+        ({"smoothness": 0.0}, "smoothness"),
+        ({"intrinsic_dimension": -2}, "dimension"),
+        ({"device": "abacus"}, "device must be .*'abacus'"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_with_their_value(engine: str, options: dict[str, Any], message: str) -> None:
+    X, y = wave(40)
+    with pytest.raises(ValueError, match=message):
+        quick(engine=engine, **options).fit(X, y)
+
+
+def test_an_unknown_engine_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"engine must be one of \['adam', 'analytic'\], got 'steam'"):
+        quick(engine="steam").fit(*wave(40))
+
+
+def test_a_learning_rate_that_diverges_is_named() -> None:
+    with pytest.raises(ValueError, match="training diverged"):
+        quick(engine="adam", learning_rate=1e6).fit(*wave(40))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_missing_gpu_is_named() -> None:
+    with pytest.raises(ValueError, match="no GPU is available"):
+        quick(device="cuda").fit(*wave(40))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "name"),
+    [
+        ("sparsity", 3, "kappa"),
+        ("penalty", 0.07, "penalty"),
+        ("batch_size", 17, "batch_size"),
+        ("learning_rate", 0.03, "learning_rate"),
+        ("hyperparameter_rate", 0.4, "hyperparameter_rate"),
+        ("gate_rate", 0.6, "gate_rate"),
+        ("gate_noise", 0.2, "gate_noise"),
+        ("patience", 4, "patience"),
+        ("max_epochs", 9, "max_epochs"),
+    ],
+)
+def test_options_of_training_reach_adam(option: str, value: float, name: str) -> None:
+    assert getattr(quick(engine="adam", **{option: value})._adam(100), name) == value
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "name", "wanted"),
+    [
+        ("penalty", 0.07, "penalty", 0.07),
+        ("penalty", None, "penalty", None),
+        ("gate_scale", 3.0, "gate_scale", 3.0),
+        ("gate_scale", None, "gate_scale", 4.0),
+        ("weighted", True, "weighted", True),
+        ("weighted", None, "weighted", False),
+        ("objective", "mse", "squared", True),
+        ("objective", "elbo", "squared", False),
+    ],
+)
+def test_options_of_training_reach_the_analytic_engine(option: str, value: Any, name: str, wanted: Any) -> None:
+    assert getattr(quick(**{option: value})._analytic(), name) == wanted
+
+
+@every_engine
+@pytest.mark.parametrize(("gate_scale", "wanted"), [(None, {"analytic": 4.0, "adam": 10.0}), (3.0, None)])
+def test_the_scale_of_the_gate_is_the_one_asked_for(
+    engine: str, gate_scale: float | None, wanted: dict[str, float] | None
+) -> None:
+    X, y = wave(40)
+    scale = quick(engine=engine, gate_scale=gate_scale).fit(X, y).mixture_.gate.scale.item()
+    assert scale == pytest.approx(3.0 if wanted is None else wanted[engine])
+
+
+@every_engine
+def test_inducing_points_are_as_many_as_asked_for(engine: str) -> None:
+    mixture = quick(engine=engine, n_inducing=33, n_gate_inducing=11).fit(*wave()).mixture_
+    assert (len(mixture.experts.features.points), len(mixture.gate.features.points)) == (33, 11)
+
+
+@pytest.mark.parametrize(("engine", "shares"), [("adam", (70, 30)), ("analytic", (100, None))])
+def test_the_share_that_steers_is_as_asked_for(engine: str, shares: tuple[int, int | None]) -> None:
+    X, y = wave(100)
+    model = quick(engine=engine, validation_fraction=0.3).fit(X, y)
+    data = model._training_data(model._labelled(X, y, None, None), None, torch.Generator().manual_seed(0))
+    assert (len(data.points), data.validation and len(data.validation)) == shares
+
+
+def test_fractions_that_leave_nothing_to_train_on_are_refused() -> None:
+    X, y = wave(10)
+    with pytest.raises(ValueError, match="leaves fewer than 5"):
+        quick(engine="adam", experts="exact", gate_fraction=0.4, validation_fraction=0.4).fit(X, y)
+
+
+def test_the_history_has_an_entry_for_every_epoch() -> None:
+    numbers = [epoch.number for epoch in quick(engine="adam", max_epochs=7).fit(*wave(40)).history_]
+    assert numbers == list(range(7))
+
+
+@every_engine
+def test_given_bandwidths_stay_as_they_are(engine: str) -> None:
+    X, y = wave()
+    model = quick(engine=engine, bandwidths=[1.0, 1.5], shared_bandwidth=0.01).fit(X, y)
+    assert model.mixture_.bandwidths.tolist() == [1.0, 1.5]
+    assert np.all((model.local_bandwidth(X) >= 0.01 - 1e-12) & (model.local_bandwidth(X) <= 0.015 + 1e-12))
