@@ -26,7 +26,7 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    [quick(), quick(engine="adam", max_epochs=2)], expected_failed_checks=lambda _: EXPECTED_FAILURES
+    [quick(gate_bandwidth=None), quick(engine="adam", max_epochs=2)], expected_failed_checks=lambda _: EXPECTED_FAILURES
 )
 def test_scikit_learn_conventions(estimator: MixtureRegressor, check: Any) -> None:
     check(estimator)
@@ -46,8 +46,8 @@ def test_units_of_inputs_and_labels_do_not_matter(
     engine: str, input_unit: float, label_unit: float, shift: float
 ) -> None:
     X, y = wave()
-    plain = quick(engine=engine).fit(X, y)
-    scaled = quick(engine=engine).fit(input_unit * X, label_unit * (y + shift))
+    plain = quick(engine=engine, gate_bandwidth=None).fit(X, y)
+    scaled = quick(engine=engine, gate_bandwidth=None).fit(input_unit * X, label_unit * (y + shift))
     assert np.allclose(scaled.predict(input_unit * X) / label_unit - shift, plain.predict(X), atol=1e-4)
     assert np.allclose(scaled.local_bandwidth(input_unit * X), input_unit * plain.local_bandwidth(X), rtol=1e-3)
     assert scaled.noise_ == pytest.approx(label_unit**2 * plain.noise_, rel=1e-3)
@@ -153,7 +153,7 @@ def test_only_the_ratios_of_weights_matter(engine: str) -> None:
 @every_engine
 def test_a_weight_is_not_a_number_of_copies(engine: str) -> None:
     X, y = wave()
-    options = {"engine": engine, "noise": 0.01, "weighted": True}
+    options = {"engine": engine, "noise": 0.01, "weighted": True, "bandwidths": [1.0]}
     once, weighed = (quick(**options).fit(X, y, sample_weight=weight) for weight in (None, np.full(120, 2.0)))
     twice = quick(**options).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
     assert np.allclose(weighed.uncertainty(X), once.uncertainty(X))

@@ -21,6 +21,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"bandwidths": [0.05, 0.2], "shared_bandwidth": 1.0, "gate_bandwidth": 0.3},
     {"penalty": 0.0, "sparsity": 7},
     {"gate_scale": 1.0},
+    {"gate_bandwidth": None},
     {"weighted": True},
     {"scale": 5.0},
     {"device": "auto"},

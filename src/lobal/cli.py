@@ -165,6 +165,58 @@ def report(
     typer.echo(f"report in {page}")
 
 
+@app.command()
+def bench(
+    sizes: Annotated[str, typer.Option(help="Numbers of labels, separated by commas.")] = "1024,2048,4096",
+    engines: Annotated[
+        str,
+        typer.Option(
+            help="What to time, separated by commas: analytic, adam, gpytorch, gpytorch-plain, svgp.",
+            metavar="A,B,C",
+        ),
+    ] = "analytic,adam,gpytorch,svgp",
+    m: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+    max_epochs: Annotated[int, typer.Option(min=1, help="Most epochs of the GPyTorch models.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data and models.")] = 0,
+    output: Annotated[Path, typer.Option(help="Folder for the numbers and the figure.")] = Path("out/bench"),
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is going on.")] = False,
+) -> None:
+    """Time lobal on the Doppler function: beside stock GPyTorch, and beside what the machine allows.
+
+    **analytic** and **adam** are lobal's engines. **gpytorch** is the same mixture in stock GPyTorch modules, as fast
+    as those allow, **gpytorch-plain** the same as its documentation would have it, **svgp** a single sparse
+    Gaussian process. Training that **--max-epochs** cuts off is extrapolated, and marked so. Every number is the wall
+    time of one run: leave the machine alone meanwhile.
+
+    Example: **lobal bench --sizes 1024,2048,4096 --m 512 --device cpu --threads 1 --output out/bench**
+
+    How time and memory grow: **lobal bench --engines analytic --sizes 4096,8192,16384,32768,65536,131072**
+    """
+    from lobal.benchmark.command import Plan
+    from lobal.benchmark.command import bench as run_bench
+
+    with _plain_errors():
+        plan = Plan(
+            sizes=_whole_numbers(sizes),
+            methods=[name.strip() for name in engines.split(",")],
+            m=m,
+            device=device,
+            threads=threads,
+            max_epochs=max_epochs,
+            seed=seed,
+        )
+        run_bench(plan, output, quiet=quiet)
+
+
+def _whole_numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"expected whole numbers separated by commas, got {text!r}") from error
+
+
 def _refuse_to_overwrite(output: Path, read: list[Path]) -> None:
     if output.resolve() in [path.resolve() for path in read]:
         raise ValueError(f"{output} is read, and would be overwritten; choose another --output")

@@ -13,12 +13,14 @@ from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_
 from lobal.problems.problem import LabelledSet
 from tests.mixture.test_fit import BANDWIDTHS, error, sample
 
+WIDTH = torch.tensor(0.5).double()
 FAR_BELOW = 2.0 ** torch.arange(-6, -3).double()
 FAR_ABOVE = 2.0 ** torch.arange(3, 6).double()
 
 
 def fit(points: LabelledSet, seen: list[Epoch] | None = None, seed: int = 0, **changes: Any) -> FittedMixture:
-    settings = MixtureSettings(**{"bandwidths": BANDWIDTHS, "n_inducing": 40, "n_gate_inducing": 20, **changes})
+    given = {"bandwidths": BANDWIDTHS, "n_inducing": 40, "n_gate_inducing": 20, "gate_bandwidth": WIDTH}
+    settings = MixtureSettings(**{**given, **changes})
     progress = None if seen is None else seen.append
     return fit_mixture(TrainingData(points=points), settings, torch.Generator().manual_seed(seed), progress)
 
@@ -57,11 +59,10 @@ def test_a_pilot_trims_the_ladder() -> None:
 
 
 @pytest.mark.usefixtures("small_pilot")
-@pytest.mark.parametrize(("adaptive", "width"), [(False, 0.5), (True, 0.5), (False, None), (True, None)])
-def test_a_pilot_finds_what_is_not_given(adaptive: bool, width: float | None) -> None:
+@pytest.mark.parametrize(("adaptive", "width"), [(False, WIDTH), (True, WIDTH), (False, None), (True, None)])
+def test_a_pilot_finds_what_is_not_given(adaptive: bool, width: Tensor | None) -> None:
     seen: list[Epoch] = []
-    gate_bandwidth = None if width is None else torch.tensor(width).double()
-    fit(sample(300, 1), seen, adaptive=adaptive, gate_bandwidth=gate_bandwidth)
+    fit(sample(300, 1), seen, adaptive=adaptive, gate_bandwidth=width)
     trainings = [epoch.number for epoch in seen].count(0)
     assert (trainings > 1) == (adaptive or width is None)
 
@@ -84,7 +85,7 @@ def test_one_inducing_point_is_enough_for_a_pilot() -> None:
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_same_generator_gives_the_same_mixture(d: int) -> None:
     points = sample(300, 1, d=d)
-    first, again = (fit(points, adaptive=True).mixture for _ in range(2))
+    first, again = (fit(points, adaptive=True, gate_bandwidth=None).mixture for _ in range(2))
     assert torch.equal(first.predict(points.X).mean, again.predict(points.X).mean)
     assert torch.equal(first.gate(points.X), again.gate(points.X))
 

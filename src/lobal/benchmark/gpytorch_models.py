@@ -23,10 +23,6 @@ from lobal.mixture.adam import AdamSettings
 from lobal.mixture.gate import top_kappa_softmax
 from lobal.mixture.objective import expert_shares, gated_mean, gated_negative_elbo, small_bandwidth_penalty
 
-# "A short pre-training phase for each individual expert" (Appendix, "Design choices"): so many epochs under a gate that
-# weighs all alike, or a quarter of a training that is shorter.
-PRETRAINING = 20
-
 
 class Start(NamedTuple):
     """What training starts from: hyperparameters of the global expert, and where the basis functions go."""
@@ -87,8 +83,8 @@ class DocumentedExperts(GPyTorchExperts):
     def __init__(self, start: Start, bandwidths: Bandwidths) -> None:
         super().__init__()
         mean, kernel = gpytorch.means.ConstantMean(), ScaleKernel(_fixed_kernel(bandwidths))
-        mean.initialize(constant=start.shared.mean)
-        kernel.outputscale = start.shared.scale
+        mean.initialize(constant=float(start.shared.mean))
+        kernel.outputscale = float(start.shared.scale)
         self.gp = SparseGP(start.inducing, mean, kernel, _values(start.inducing, bandwidths))
 
     def posterior(self, X: Inputs) -> MultivariateNormal:
@@ -164,7 +160,9 @@ class MixtureModel(GPyTorchModel):
         gate: SparseGP,
         noise: Scalar,
         settings: AdamSettings,
-        generator: torch.Generator,
+        generator: torch.Generator,  # on the device of the model
+        *,
+        pretraining: int,  # epochs in which the gate weighs all experts alike
     ) -> None:
         super().__init__()
         self.experts, self.gate_channels, self.settings = experts, gate, settings
@@ -173,7 +171,7 @@ class MixtureModel(GPyTorchModel):
         self.to(device=noise.device, dtype=noise.dtype)
         self._generator = generator
         self._kappa, self._gate_noise = len(gate.values()[0]), settings.gate_noise
-        self._pretraining = min(PRETRAINING, settings.max_epochs // 4)
+        self._pretraining = pretraining
         steps_down = max(self._kappa - settings.kappa, 1)
         self._epochs_per_kappa = min(settings.epochs_per_kappa, max(settings.max_epochs // (2 * steps_down), 1))
 
@@ -202,10 +200,8 @@ class MixtureModel(GPyTorchModel):
             return X.new_full((len(X), L), 1.0 / L)
         channels = self.gate_channels(X).mean.mT
         if noise > 0.0:
-            draws = torch.randn(
-                channels.shape, generator=self._generator, dtype=channels.dtype, device=self._generator.device
-            )
-            channels = channels + noise * draws.to(channels.device)
+            draws = torch.randn(channels.shape, generator=self._generator, dtype=channels.dtype, device=channels.device)
+            channels = channels + noise * draws
         return top_kappa_softmax(channels, self._kappa)
 
     def end_epoch(self, number: int) -> None:
@@ -227,8 +223,8 @@ class SingleModel(GPyTorchModel):
     def __init__(self, start: Start, bandwidth: Float[Tensor, " d"]) -> None:
         super().__init__()
         mean, kernel = gpytorch.means.ConstantMean(), ScaleKernel(RBFKernel(ard_num_dims=len(bandwidth)))
-        mean.initialize(constant=start.shared.mean)
-        kernel.outputscale, kernel.base_kernel.lengthscale = start.shared.scale, bandwidth
+        mean.initialize(constant=float(start.shared.mean))
+        kernel.outputscale, kernel.base_kernel.lengthscale = float(start.shared.scale), bandwidth.tolist()
         distribution = CholeskyVariationalDistribution(len(start.inducing), mean_init_std=0.0)
         self.gp = SparseGP(start.inducing, mean, kernel, distribution)
         self.likelihood = _likelihood(start.shared.noise)
@@ -273,5 +269,5 @@ def _values(inducing: Float[Tensor, "m d"], bandwidths: Bandwidths) -> DeltaVari
 
 def _likelihood(noise: Scalar) -> gpytorch.likelihoods.GaussianLikelihood:
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    likelihood.noise = noise.clamp_min(1e-3)  # above the least that GPyTorch allows
-    return likelihood.to(device=noise.device, dtype=noise.dtype)
+    likelihood.noise = max(float(noise), 1e-3)  # above the least that GPyTorch allows
+    return likelihood

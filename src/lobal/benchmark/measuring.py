@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import torch
 
@@ -21,10 +21,9 @@ GEMM_SIZE = {"cpu": 1024, "cuda": 8192}  # large enough for the full rate
 COPY_ENTRIES = 2**25  # 256 MiB of float64: more than any cache holds
 
 
-class Measured(NamedTuple, Generic[Value]):
-    """What a function returned, its wall time, and the most memory in use meanwhile."""
+class Usage(NamedTuple):
+    """Wall time, and the most memory in use meanwhile."""
 
-    value: Value
     seconds: float
     peak_mib: float  # resident memory of the process, or what torch had allocated on the GPU
 
@@ -45,13 +44,13 @@ def finished_work(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def measured(function: Callable[[], Value], device: torch.device) -> Measured[Value]:
-    """Call the function once."""
+def measured(function: Callable[[], Value], device: torch.device) -> tuple[Value, Usage]:
+    """What the function returns when it is called once, and what that took."""
     gc.collect()
     _forget_peak(device)
     begun = finished_work(device)
     value = function()
-    return Measured(value, finished_work(device) - begun, _peak(device) / MEBIBYTE)
+    return value, Usage(finished_work(device) - begun, _peak(device) / MEBIBYTE)
 
 
 def typical_lap(times: Sequence[float]) -> float:
@@ -74,7 +73,12 @@ def machine_rates(device: torch.device, *, gemm_size: int | None = None, copy_en
 
 def _quickest(function: Callable[[], object], device: torch.device) -> float:
     function()  # warms up
-    return min(measured(function, device).seconds for _ in range(REPETITIONS))
+    times = []
+    for _ in range(REPETITIONS):
+        begun = finished_work(device)
+        function()
+        times.append(finished_work(device) - begun)
+    return min(times)
 
 
 def _forget_peak(device: torch.device) -> None:

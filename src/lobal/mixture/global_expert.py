@@ -46,12 +46,14 @@ def fit_global_expert(
     """The single-scale GP that explains (a subset of) the points best.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
-    of it, or one per column if `anisotropic`. Known noise variances stay as they are.
+    of it, or one per column if `anisotropic`. Known noise variances stay as they are. The climb happens on the CPU
+    wherever the points are: many small steps, and the same digits on every device.
     """
-    rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(points.y.device)
-    subset = points[rows]
+    device = points.y.device
+    rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(device)
+    subset, unit = points[rows].to("cpu"), unit.cpu()
     n_widths = len(unit) if anisotropic else 1
-    few = subset[torch.arange(min(len(subset), max(FEW, FEW_PER_WIDTH * n_widths)), device=rows.device)]
+    few = subset[torch.arange(min(len(subset), max(FEW, FEW_PER_WIDTH * n_widths)), device=subset.y.device)]
     spread = subset.y.var()
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
 
@@ -71,11 +73,11 @@ def fit_global_expert(
     best = min((climb(few, start, 60) for start in starts), key=lambda found: float(found.fun)).x
     if len(subset) > len(few):
         best = climb(subset, best, POLISHING + 2 * n_widths).x
-    theta = torch.tensor(best, dtype=subset.y.dtype, device=subset.y.device)
-    hyperparameters = _unpacked(theta, subset, spread)
+    theta = torch.tensor(best, dtype=subset.y.dtype)
+    hyperparameters = Hyperparameters(*(value.to(device) for value in _unpacked(theta, subset, spread)))
     if points.noise is not None:
         hyperparameters = hyperparameters._replace(noise=points.noise)
-    return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone())
+    return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone().to(device))
 
 
 def _negative_evidence(

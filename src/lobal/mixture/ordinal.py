@@ -35,9 +35,11 @@ def fit_ordinal_gate(
     """The gate of greatest posterior density: points x_i with features phi ask for the expert of greatest utility.
 
     `start` is a gate fitted to similar utilities on the same ladder; otherwise the climb begins at the single expert
-    that serves all points best.
+    that serves all points best. It happens on the CPU wherever the data are: hundreds of small steps, each of which
+    takes a GPU longer to launch than to do, and the same digits on every device.
     """
-    table = utility.mT.contiguous()
+    device = phi.device
+    phi, weight, table = phi.cpu(), weight.cpu(), utility.mT.cpu().contiguous()
     L = table.shape[1]
     spread = phi.new_tensor(scale).sqrt()
     parameters = phi.new_zeros(1 + phi.shape[1])
@@ -56,8 +58,13 @@ def fit_ordinal_gate(
     temperatures = TEMPERATURES if start is None else TEMPERATURES[1:]
     for temperature in temperatures if L > 1 else ():
         parameters = _climb(parameters, functools.partial(objective, temperature=temperature), len(phi))
+    parameters = parameters.to(device)
     return OrdinalGate(
-        features=features, scale=spread.square(), mean=parameters[0], whitened_mean=parameters[1:], n_experts=L
+        features=features,
+        scale=spread.square().to(device),
+        mean=parameters[0],
+        whitened_mean=parameters[1:],
+        n_experts=L,
     )
 
 

@@ -37,6 +37,16 @@ class LabelledSet:
             spread=None if self.spread is None else self.spread[rows],
         )
 
+    def to(self, device: torch.device | str) -> "LabelledSet":
+        """The same on another device."""
+        return LabelledSet(
+            X=self.X.to(device),
+            y=self.y.to(device),
+            weight=self.weight.to(device),
+            noise=None if self.noise is None else self.noise.to(device),
+            spread=None if self.spread is None else self.spread.to(device),
+        )
+
     @staticmethod
     def joined(first: "LabelledSet", second: "LabelledSet") -> "LabelledSet":
         """Both sets one after the other."""
