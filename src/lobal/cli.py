@@ -48,7 +48,7 @@ def demo(
     Both campaigns start from the same kind of random labels and double them three times; the active one chooses
     where. The table compares their errors; rho is the share of random labels that active learning needs for the same
     error. Look at **overview.png** for what the model finds and at **report.html** for the campaign. With 4096 labels
-    it takes about four minutes on two cores.
+    it takes about a minute on two cores.
 
     Example: **lobal demo --n 1024 --seeds 1 --output out/demo**
     """

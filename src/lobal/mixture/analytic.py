@@ -45,6 +45,7 @@ ROUNDS = 4
 NOISE_BISECTIONS = 40
 FOLDS = 4  # of the points, each left out once when gates are compared
 MOST_COMPARED = 2048  # points
+COMPARED_ITERATIONS = 30  # of L-BFGS: enough to tell gates apart
 
 
 @final
@@ -165,7 +166,14 @@ def _held_out_utility(
     worth = torch.zeros_like(points.y)
     for number in range(FOLDS):
         rest, out = fold != number, fold == number
-        gate = fit_ordinal_gate(features, phi[rest], utility[:, rest], weight[rest], scale=settings.gate_scale)
+        gate = fit_ordinal_gate(
+            features,
+            phi[rest],
+            utility[:, rest],
+            weight[rest],
+            scale=settings.gate_scale,
+            iterations=COMPARED_ITERATIONS,
+        )
         worth[out] = gated_mean(gate.at_features(phi[out]), utility[:, out])
     return worth
 
@@ -175,7 +183,7 @@ def utilities(answers: LeaveOneOut, y: Float[Tensor, " n"], settings: AnalyticSe
     L = len(answers.mean)
     if settings.squared:
         error = (y - answers.mean).square()
-        worth = -0.5 * error / error.mean(dim=1).min()
+        worth = -0.5 * error / error.mean(dim=1).min().clamp_min(torch.finfo(error.dtype).tiny)
     else:
         worth = answers.log_likelihood(y)
     if settings.penalty is None:

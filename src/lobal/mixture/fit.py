@@ -37,6 +37,8 @@ from lobal.problems.problem import LabelledSet
 GATE_WIDTH = 3.0
 # The ordinal gate's, from the smoothest to the least smooth, to be compared on held-out points.
 ORDINAL_GATE_WIDTHS = (30.0, 10.0, 3.0)
+# A bandwidth of so many times the inputs' extent is as good as infinite.
+FLAT = 10.0
 # The analytic engine's pilot: one point in so many, and no fewer than show the ladder it takes.
 PILOT_SHARE = 4
 SMALLEST_PILOT = 512
@@ -154,18 +156,18 @@ def _fit_sparse(
     """
     points = _training_points(data, training)
     gates = _gate_candidates(points, start, settings, generator)
-    bandwidths, shared, gate = settings.bandwidths, start.hyperparameters, gates[len(gates) // 2]
+    bandwidths, shared, gate = settings.bandwidths, _with_known_noise(start, points), gates[len(gates) // 2]
     inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
     if settings.adaptive or len(gates) > 1:
         n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
         few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
-        if few.noise is not None:
-            shared = shared._replace(noise=few.noise)
         fewer = _spread_points(few, max(settings.n_inducing // 2, 1), start.shared, generator)
-        pilot = _climbed(few, fewer, gate, bandwidths, shared, start, settings, training, progress)
+        noisy = _with_known_noise(start, few)
+        pilot = _climbed(few, fewer, gate, bandwidths, noisy, start, settings, training, progress)
         if settings.adaptive:
             bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
-        shared = start.hyperparameters if points.noise is not None else pilot.trained.shared
+        if points.noise is None:
+            shared = pilot.trained.shared
         gate = best_gate_features(gates, few, pilot.trained.utility, training, generator)
     stored, trained = _climbed(points, inducing, gate, bandwidths, shared, start, settings, training, progress)
     bandwidths = stored.features.bandwidths
@@ -200,13 +202,15 @@ def _climbed(
     progress: Progress | None,
 ) -> _Climbed:
     """Train, and if an end of the ladder is in use, extend it and train again."""
+    scaled = scale_inputs(points.X, start.shared)
+    largest = FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
     for _ in range(CHANGES):
         features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared=start.shared, kernel=settings.kernel)
         stored = StoredFeatures(features, points.X)
         trained = train(stored, points, gate_features, shared, training, progress)
         # A bandwidth too small for the inducing points takes all for noise: no reason to ask for a smaller one.
         resolved = (trained.gate(points.X).mT * stored.explained).mean(dim=1)
-        longer = extended(bandwidths, resolved) if settings.adaptive else bandwidths
+        longer = extended(bandwidths, resolved, largest) if settings.adaptive else bandwidths
         if len(longer) == len(bandwidths):
             break
         bandwidths, shared = longer, trained.shared
@@ -236,6 +240,11 @@ def _fit_exact(
     if progress is not None:
         progress(trained.as_epoch(0))
     return _fitted(experts, trained.gate, settings.bandwidths, start)._replace(residual=trained.residual)
+
+
+def _with_known_noise(start: _Start, points: LabelledSet) -> Hyperparameters:
+    """The hyperparameters to begin with, and the noise variances of the points where these are known."""
+    return start.hyperparameters if points.noise is None else start.hyperparameters._replace(noise=points.noise)
 
 
 def _training_points(data: TrainingData, training: AnalyticSettings) -> LabelledSet:

@@ -72,6 +72,9 @@ def fit_global_expert(
     )
     best = min((climb(few, start, 60) for start in starts), key=lambda found: float(found.fun)).x
     if len(subset) > len(few):
+        # What explains few points without noise may be far from explaining all: noise smooths the way back.
+        noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
+        best = min(noisier, key=lambda theta: _negative_evidence(theta, subset, spread, unit, kernel)[0])
         best = climb(subset, best, POLISHING + 2 * n_widths).x
     theta = torch.tensor(best, dtype=subset.y.dtype)
     hyperparameters = Hyperparameters(*(value.to(device) for value in _unpacked(theta, subset, spread)))

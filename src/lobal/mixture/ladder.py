@@ -1,5 +1,7 @@
 """The ladder of bandwidths: extended where its ends are in use, cut where they are not (Algorithm 2)."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -13,12 +15,15 @@ FEWEST = 3
 CHANGES = 6  # the most times the ladder is extended
 
 
-def extended(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor, " longer"]:
+def extended(
+    bandwidths: Bandwidths, shares: Float[Tensor, " L"], largest: float = math.inf
+) -> Float[Tensor, " longer"]:
     """The ladder with more steps beyond the ends that are in use; the same where neither is.
 
-    `shares` are the experts' shares of the points. The new steps are as wide as the last one.
+    `shares` are the experts' shares of the points. The new steps are as wide as the last one, none above `largest`.
     """
-    return torch.cat([_beyond(bandwidths, shares, 0), bandwidths, _beyond(bandwidths, shares, -1)])
+    above = _beyond(bandwidths, shares, -1)
+    return torch.cat([_beyond(bandwidths, shares, 0), bandwidths, above[above <= largest]])
 
 
 def trimmed(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor, " shorter"]:
