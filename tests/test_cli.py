@@ -49,7 +49,7 @@ def test_an_output_that_is_a_file_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_tiny_demo_compares_both_arms_and_leaves_figures_and_a_page(tmp_path: Path) -> None:
-    result = invoke("demo", "--n", 128, "--seeds", 1, "--epochs", 2, "--quiet", "--output", tmp_path)
+    result = invoke("demo", "--n", 128, "--seeds", 1, "--quiet", "--output", tmp_path)
     assert result.exit_code == 0, result.output
     assert all(size in result.output for size in ("16", "32", "64", "128"))
     assert "rho" in result.output

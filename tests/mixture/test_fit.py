@@ -130,7 +130,7 @@ def test_sparse_experts_take_a_gate_set_as_more_data(training: Training) -> None
     "training",
     [
         pytest.param(QUICK, id="adam"),
-        pytest.param(ANALYTIC, id="analytic", marks=pytest.mark.xfail(reason="noise of the points, not of both sets")),
+        pytest.param(ANALYTIC, id="analytic"),
     ],
 )
 def test_sparse_experts_take_a_gate_set_with_its_noise(training: Training) -> None:

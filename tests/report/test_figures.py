@@ -67,11 +67,12 @@ def test_the_truth_is_drawn_only_if_known(model: MixtureRegressor, line: Data) -
 def test_the_gate_has_one_labelled_area_per_expert(model: MixtureRegressor, line: Data) -> None:
     figure = figures.gate_figure(model, line[0])
     areas = figure.axes[0].collections
-    assert len(areas) == 7
+    L = len(model.mixture_.bandwidths)
+    assert len(areas) == L
     smallest = model.gate(line_grid(line[0]).points)[:, 0]
     assert areas[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(smallest.max())
     legend = [text.get_text() for text in figure.axes[-1].get_legend().get_texts()]
-    assert legend[0].startswith(r"$\sigma_{7}$")  # the largest bandwidth on top, as it is stacked
+    assert legend[0].startswith(rf"$\sigma_{{{L}}}$")  # the largest bandwidth on top, as it is stacked
 
 
 def test_the_local_bandwidth_has_a_logarithmic_axis_of_its_own(model: MixtureRegressor, line: Data) -> None:

@@ -54,7 +54,11 @@ def fit_ordinal_gate(
 
     def objective(parameters: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         b = parameters[1:]
-        value, slope = interpolated(table, parameters[0] + spread * (phi @ b), temperature)
+        position = parameters[0] + spread * (phi @ b)
+        value, slope = interpolated(table, position, temperature)
+        # Far off the ladder all positions are alike and no slope leads back: one nat a squared step holds on to it.
+        off = position - position.clamp(0, L - 1)
+        value, slope = value - 0.5 * off.square(), slope - off
         push = weight * slope
         gradient = torch.cat([-push.sum()[None], b - spread * (push @ phi)])
         return 0.5 * b.square().sum() - weight @ value, gradient
