@@ -21,6 +21,8 @@ from lobal.report.campaign_figures import Curve, learning_curve_figure
 from lobal.report.html import campaign_report
 from lobal.report.savings import Savings, relative_sample_sizes
 
+N_INDUCING = 512  # in both arms
+
 
 class Comparison(NamedTuple):
     """Both arms' errors, seed by seed, and one active campaign to look at."""
@@ -62,14 +64,15 @@ def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparis
         for future in futures:
             future.add_done_callback(lambda done: advance("random", len(sizes) if _succeeded(done) else 0))
         active = [
-            campaign("active", seed, sizes=sizes, callbacks=[lambda _: advance("active", 1)]) for seed in range(seeds)
+            campaign("active", seed, sizes=sizes, n_inducing=N_INDUCING, callbacks=[lambda _: advance("active", 1)])
+            for seed in range(seeds)
         ]
         random = [future.result() for future in futures]
     return Comparison(sizes, [errors for _, errors in active], random, active[0][0])
 
 
 def _errors(arm: str, seed: int, sizes: Sequence[int]) -> CampaignErrors:
-    return campaign(arm, seed, sizes=sizes)[1]
+    return campaign(arm, seed, sizes=sizes, n_inducing=N_INDUCING)[1]
 
 
 def _succeeded(future: "Future[CampaignErrors]") -> bool:
