@@ -213,6 +213,10 @@ def test_a_running_campaign_can_be_looked_at(tmp_path: Path) -> None:
             ActiveLearner.load(tmp_path / "campaign")
 
 
+# Fits that take less than the time until the kill, on any machine.
+QUICKEST = MixtureRegressor(engine="adam", max_epochs=3, n_inducing=20, n_gate_inducing=10)
+
+
 def slow_campaign(folder: Path, calls: Path) -> None:
     """What a campaign's own process does, from the start or from where the last one died."""
 
@@ -223,7 +227,7 @@ def slow_campaign(folder: Path, calls: Path) -> None:
         return bumpy(X)
 
     started = (folder / "header.json").exists()
-    with ActiveLearner.load(folder) if started else learner(path=folder) as active:
+    with ActiveLearner.load(folder) if started else learner(path=folder, model=QUICKEST) as active:
         active.run(slow, sizes=[20, 40, 60])
 
 
@@ -238,12 +242,12 @@ def run_for(seconds: float, folder: Path, calls: Path) -> bool:
 
 
 def test_killed_at_any_instant_a_campaign_resumes_with_the_same_points(tmp_path: Path) -> None:
-    whole = learner()
+    whole = learner(model=QUICKEST)
     whole.run(bumpy, sizes=[20, 40, 60])
     rng, kills = np.random.default_rng(0), 0
     while kills < 30:
         folder, calls, before = tmp_path / f"after_{kills}", tmp_path / f"calls_{kills}", kills
-        while not run_for(0.8 * rng.random(), folder, calls):
+        while not run_for(0.8 * rng.random() * 1.2 ** (kills - before), folder, calls):
             kills += 1
         with ActiveLearner.load(folder) as again:
             assert np.array_equal(whole.labelled.X, again.labelled.X)
