@@ -214,7 +214,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         data = self._training_data(labelled, validation, generator)
         settings = self._settings(len(data.points))
         self.history_: list[Epoch] = []
-        with progress_display(self.verbose, self.max_epochs) as show:
+        with progress_display(self.verbose, self.max_epochs, is_adam=self.engine == "adam") as show:
             fitted = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
         self.mixture_, shared = fitted.mixture, fitted.hyperparameters
         self.validation_error_ = self._validation_error(data, fitted)

@@ -57,6 +57,7 @@ class CampaignErrors(NamedTuple):
     rmse: dict[int, float]
     max_error: dict[int, float]
     oracle_rmse: dict[int, float]  # with the same bandwidths, had the best of them been known; only where asked for
+    headroom: dict[int, float]  # what the learner expects of active learning
     seconds: dict[int, float]  # since the size before: labels, inducing points, fit, densities
 
 
@@ -86,7 +87,7 @@ def campaign(
         validation=doppler_data(N_VALIDATION, seed, stream=1) if is_adam else None,
         exploration=EXPLORATION[arm],
     )
-    errors = CampaignErrors({}, {}, {}, {})
+    errors = CampaignErrors({}, {}, {}, {}, {})
     begun = time.perf_counter()
 
     def measure(learner: ActiveLearner) -> None:
@@ -96,6 +97,7 @@ def campaign(
         X, y, _ = learner.labelled
         errors.seconds[len(y)] = time.perf_counter() - begun
         errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
+        errors.headroom[len(y)] = learner.headroom()
         if with_oracle:
             errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
         begun = time.perf_counter()

@@ -13,7 +13,6 @@ multiple of that: it falls with n by itself, counts locally, and is the same on 
 and h is near one, it stays bounded.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,8 +86,8 @@ def train(
 ) -> Trained:
     """Alternate the leave-one-out answers, the gate and the noise until the latter settles."""
     phi = gate_features(points.X)[0]
-    gate = None
-    for number in itertools.count():
+    gate, number = None, 0
+    while True:
         experts = condition(stored, points, shared)
         answers = sparse_leave_one_out(stored, points, shared, experts)
         trained = fit_gate(gate_features, phi, points, answers, shared, settings, start=gate)
@@ -100,9 +99,9 @@ def train(
         noise = _updated_noise(shared, stored.explained, answers, points, used)
         has_settled = (noise / shared.noise).log().abs().item() < math.log(SETTLED)
         shared = shared._replace(noise=noise)
-        if has_settled or number + 1 >= settings.rounds:
+        number += 1
+        if has_settled or number >= settings.rounds:
             return trained._replace(shared=shared)
-    raise AssertionError("itertools.count ends")
 
 
 def fit_gate(

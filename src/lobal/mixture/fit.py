@@ -156,13 +156,17 @@ def _fit_sparse(
     """
     points = _training_points(data, training)
     gates = _gate_candidates(points, start, settings, generator)
-    bandwidths, shared, gate = settings.bandwidths, _with_known_noise(start, points), gates[len(gates) // 2]
+    bandwidths, shared, gate = (
+        settings.bandwidths,
+        _with_known_noise(start.hyperparameters, points),
+        gates[len(gates) // 2],
+    )
     inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
     if settings.adaptive or len(gates) > 1:
         n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
         few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
         fewer = _spread_points(few, max(settings.n_inducing // 2, 1), start.shared, generator)
-        noisy = _with_known_noise(start, few)
+        noisy = _with_known_noise(start.hyperparameters, few)
         pilot = _climbed(few, fewer, gate, bandwidths, noisy, start, settings, training, progress)
         if settings.adaptive:
             bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
@@ -173,7 +177,7 @@ def _fit_sparse(
     bandwidths = stored.features.bandwidths
     if settings.exchange:
         experts: Experts = _exact(data.in_the_end(), trained.shared, start.shared, settings, bandwidths)
-        return _fitted(experts, trained.gate, bandwidths, start)._replace(residual=trained.residual)
+        return _fitted(experts, trained.gate, bandwidths, start, trained.residual)
     weights = trained.gate(points.X) if settings.refit else None
     conditioned = condition(stored, points, trained.shared, weights)
     experts = SparseExperts(
@@ -182,7 +186,7 @@ def _fit_sparse(
         whitened_mean=conditioned.whitened_mean,
         covariance=inducing_covariance(conditioned.equations),
     )
-    return _fitted(experts, trained.gate, bandwidths, start)._replace(residual=trained.residual)
+    return _fitted(experts, trained.gate, bandwidths, start, trained.residual)
 
 
 class _Climbed(NamedTuple):
@@ -239,12 +243,12 @@ def _fit_exact(
     trained = fit_gate(features, features(points.X)[0], points, answers, experts.hyperparameters, training)
     if progress is not None:
         progress(trained.as_epoch(0))
-    return _fitted(experts, trained.gate, settings.bandwidths, start)._replace(residual=trained.residual)
+    return _fitted(experts, trained.gate, settings.bandwidths, start, trained.residual)
 
 
-def _with_known_noise(start: _Start, points: LabelledSet) -> Hyperparameters:
-    """The hyperparameters to begin with, and the noise variances of the points where these are known."""
-    return start.hyperparameters if points.noise is None else start.hyperparameters._replace(noise=points.noise)
+def _with_known_noise(hyperparameters: Hyperparameters, points: LabelledSet) -> Hyperparameters:
+    """The hyperparameters with the noise variances of the points, where these are known."""
+    return hyperparameters if points.noise is None else hyperparameters._replace(noise=points.noise)
 
 
 def _training_points(data: TrainingData, training: AnalyticSettings) -> LabelledSet:
@@ -252,9 +256,15 @@ def _training_points(data: TrainingData, training: AnalyticSettings) -> Labelled
     return points if training.weighted else replace(points, weight=torch.ones_like(points.weight))
 
 
-def _fitted(experts: Experts, gate: Gate, bandwidths: Bandwidths, start: _Start) -> FittedMixture:
+def _fitted(
+    experts: Experts,
+    gate: Gate,
+    bandwidths: Bandwidths,
+    start: _Start,
+    residual: Float[Tensor, " n"] | None = None,
+) -> FittedMixture:
     mixture = Mixture(experts=experts, gate=gate, bandwidths=bandwidths, shared=start.shared)
-    return FittedMixture(mixture, experts.hyperparameters)
+    return FittedMixture(mixture, experts.hyperparameters, residual)
 
 
 def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
@@ -318,12 +328,10 @@ def _exact(
     settings: MixtureSettings,
     bandwidths: Bandwidths,
 ) -> ExactExperts:
-    if points.noise is not None:
-        hyperparameters = hyperparameters._replace(noise=points.noise)
     return exact_experts(
         points.X,
         points.y,
-        hyperparameters,
+        _with_known_noise(hyperparameters, points),
         bandwidths=bandwidths,
         shared=shared,
         kernel=settings.kernel,
