@@ -249,3 +249,41 @@ def test_features_of_many_points_survive_a_singular_kernel_matrix(generator: tor
     phi = features_at(Z, shared=tensor(1.0))(uniform(generator, 30, 1))
     assert torch.isfinite(phi).all()
     assert (phi.square().sum(-1) < 1.0 + 1e-6).all()
+
+
+@pytest.mark.parametrize("block", [1, 3, 4, 11, 64])
+def test_whitening_by_blocks_is_forward_substitution(
+    block: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "BLOCK", block)
+    factor = torch.eye(11).double() + uniform(generator, 2, 11, 11).tril()
+    rows = uniform(generator, 2, 7, 11)
+    by_blocks = kernels._whitened_by_blocks(factor, rows)
+    torch.testing.assert_close(by_blocks, kernels.whitened(factor, rows), **EXACT)
+    torch.testing.assert_close(by_blocks @ factor.mT, rows, **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [0, 1, 5, 40])
+def test_a_self_product_is_a_product(n: int, dtype: torch.dtype, generator: torch.Generator) -> None:
+    A = uniform(generator, n, 6).to(dtype)
+    for matrix in (A, A[:, ::2], A.mT.contiguous().mT):
+        torch.testing.assert_close(kernels.self_product(matrix), matrix.mT @ matrix)
+
+
+def test_a_self_product_can_be_differentiated(generator: torch.Generator) -> None:
+    A = uniform(generator, 5, 3).requires_grad_()
+    (gradient,) = torch.autograd.grad(kernels.self_product(A).sum(), A)
+    torch.testing.assert_close(gradient, 2.0 * A.sum(dim=1, keepdim=True).expand(-1, 3))
+
+
+@pytest.mark.parametrize("entries", [1, 2 * 6 * 4, 2**24])
+def test_stacked_features_equal_the_whole(
+    entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Z, X = uniform(generator, 6, 2), uniform(generator, 10, 2)
+    features = features_at(Z)
+    monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
+    stacked = features.stacked(X)
+    assert stacked.is_contiguous()
+    torch.testing.assert_close(stacked, features(X), **EXACT)

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias, final
 
 import torch
 from jaxtyping import Float
+from scipy.linalg import get_blas_funcs
 from torch import Tensor
 
 from lobal.arrays import Bandwidths, Inputs
@@ -24,13 +25,17 @@ Kernel: TypeAlias = Callable[[Float[Tensor, "*shape"]], Float[Tensor, "*shape"]]
 # above the second the matrix is not a covariance matrix in any useful sense.
 SMALLEST_JITTER = 1e-10
 LARGEST_JITTER = 1e-2
-# Kernel matrices of many points are made this many numbers at a time: 128 MiB in float64.
+# Kernel matrices of many points are made this many numbers at a time: 128 MiB in float64, and more on a GPU, which is
+# slow with little to do.
 CHUNK_ENTRIES = 2**24
+GPU_CHUNKS = 8
+# A GPU solves triangular systems by matrix products, from blocks of this many equations.
+BLOCK = 128
 
 
 def gaussian(squared_distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Gaussian kernel exp(-r^2 / 2)."""
-    return torch.exp(-0.5 * squared_distance)
+    return (-0.5 * squared_distance).exp_()
 
 
 def matern12(squared_distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -97,7 +102,46 @@ def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float
 
 def gram_matrices(squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel: Kernel) -> Float[Tensor, "L n m"]:
     """One kernel matrix per bandwidth from distances computed once."""
-    return kernel(squared / bandwidths.square()[:, None, None])
+    return kernel(squared * bandwidths.square().reciprocal()[:, None, None])
+
+
+def rows_at_once(entries_per_row: int, device: torch.device) -> int:
+    """How many rows of so many numbers are worked on at a time."""
+    entries = CHUNK_ENTRIES * (GPU_CHUNKS if device.type == "cuda" else 1)
+    return max(1, entries // entries_per_row)
+
+
+def whitened(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n m"]) -> Float[Tensor, "L n m"]:
+    """R^-1 times every row, for lower triangular R."""
+    if rows.device.type == "cuda":
+        return _whitened_by_blocks(factor, rows)
+    columns: Tensor = torch.linalg.solve_triangular(factor, rows.mT, upper=False)
+    return columns.mT
+
+
+def _whitened_by_blocks(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n m"]) -> Float[Tensor, "L n m"]:
+    """Forward substitution a block of equations at a time: products, but for the small blocks on the diagonal."""
+    solved = torch.empty_like(rows)
+    for start in range(0, rows.shape[2], BLOCK):
+        block = slice(start, start + BLOCK)
+        right = rows[:, :, block]
+        if start > 0:
+            right = torch.baddbmm(right, solved[:, :, :start], factor[:, block, :start].mT, alpha=-1.0)
+        diagonal = factor[:, block, block]
+        identity = torch.eye(diagonal.shape[1], dtype=factor.dtype, device=factor.device)
+        inverse: Tensor = torch.linalg.solve_triangular(diagonal, identity, upper=False)
+        solved[:, :, block] = right @ inverse.mT
+    return solved
+
+
+def self_product(A: Float[Tensor, "n m"]) -> Float[Tensor, "m m"]:
+    """A^T A. It is symmetric, and on a CPU BLAS does half the work of a general product."""
+    if A.device.type != "cpu" or A.requires_grad:
+        return A.mT @ A
+    transposed = A.contiguous().numpy().T  # as BLAS likes it
+    (syrk,) = get_blas_funcs(("syrk",), (transposed,))
+    lower = torch.from_numpy(syrk(1.0, transposed).T)
+    return lower + lower.tril(-1).mT
 
 
 class Factor(NamedTuple):
@@ -172,23 +216,31 @@ class WhitenedFeatures:
 
     def __call__(self, X: Inputs) -> Float[Tensor, "L n m"]:
         """Whitened features of all inputs."""
-        phi: Tensor = torch.linalg.solve_triangular(self.factor, self._gram(X), upper=False)
-        return phi.mT
+        return whitened(self.factor, self._gram(X))
 
     def chunks(self, X: Inputs) -> Iterator[Float[Tensor, "L chunk m"]]:
         """Features of consecutive rows, at most `CHUNK_ENTRIES` numbers at a time."""
         for part in self._parts(X):
             yield self(part)
 
+    def stacked(self, X: Inputs) -> Float[Tensor, "L n m"]:
+        """Features of all inputs row by row in memory, with little more memory than they take."""
+        phi = X.new_empty(len(self.bandwidths), len(X), len(self.points))
+        begun = 0
+        for part in self.chunks(X):
+            phi[:, begun : begun + part.shape[1]] = part
+            begun += part.shape[1]
+        return phi
+
     def products(self, X: Inputs, values: Float[Tensor, "L m c"]) -> Float[Tensor, "L n c"]:
         """phi(x)^T values at every input, in O(m) a point: the triangular solve goes to the values, not the points."""
         weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, values, upper=True)
-        return torch.cat([self._gram(part).mT @ weights for part in self._parts(X)], dim=1)
+        return torch.cat([self._gram(part) @ weights for part in self._parts(X)], dim=1)
 
-    def _gram(self, X: Inputs) -> Float[Tensor, "L m n"]:
-        squared = squared_distances(scale_inputs(self.points, self.shared), scale_inputs(X, self.shared))
+    def _gram(self, X: Inputs) -> Float[Tensor, "L n m"]:
+        squared = squared_distances(scale_inputs(X, self.shared), scale_inputs(self.points, self.shared))
         return gram_matrices(squared, self.bandwidths, self.kernel)
 
     def _parts(self, X: Inputs) -> Sequence[Tensor]:
-        parts: Sequence[Tensor] = X.split(max(1, CHUNK_ENTRIES // (len(self.bandwidths) * len(self.points))))
+        parts: Sequence[Tensor] = X.split(rows_at_once(len(self.bandwidths) * len(self.points), X.device))
         return parts

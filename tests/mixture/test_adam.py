@@ -172,7 +172,7 @@ def test_an_epoch_of_a_large_set_is_bounded() -> None:
     trainer = make_trainer(quick(epoch_size=64, batch_size=32, max_epochs=1))
     steps = []
     original = trainer._step
-    trainer._step = lambda rows: (steps.append(len(rows)), original(rows))[1]  # type: ignore[method-assign,func-returns-value]
+    trainer._step = lambda rows, noise: (steps.append(len(rows)), original(rows, noise))[1]  # type: ignore[method-assign,func-returns-value]
     trainer.run()
     assert steps == [32, 32]
 
@@ -184,3 +184,21 @@ def test_an_epoch_of_a_large_set_is_bounded() -> None:
 def test_bad_settings_are_refused_with_their_value(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} must .*got {value}"):
         AdamSettings(**{name: value})
+
+
+def test_closed_form_and_autograd_train_the_same() -> None:
+    by_formula, by_autograd = (make_trainer(quick(max_epochs=12)) for _ in range(2))
+    assert by_formula._is_closed_form
+    by_autograd._is_closed_form = False
+    gates = by_formula.run(), by_autograd.run()
+    torch.testing.assert_close(*(gate.whitened_mean for gate in gates), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(*(trainer.responses.experts().whitened_mean for trainer in (by_formula, by_autograd)))
+
+
+@pytest.mark.parametrize("settings", [quick(objective=squared_error), quick()])
+@pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance])
+def test_the_closed_form_is_for_the_elbo_without_covariance(
+    settings: AdamSettings, covariance: CovarianceModel
+) -> None:
+    is_closed = settings.objective is not squared_error and covariance is zero_covariance
+    assert make_trainer(settings, covariance)._is_closed_form == is_closed

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture import ordinal
 from lobal.mixture.gate import OrdinalGate, interpolation_weights
-from lobal.mixture.ordinal import TEMPERATURES, fit_ordinal_gate, interpolated
+from lobal.mixture.ordinal import TEMPERATURES, Climb, fit_ordinal_gate, interpolated
 
 L, N = 6, 300
 X = torch.linspace(0, 1, N, dtype=torch.float64)[:, None]
@@ -55,61 +54,56 @@ def step(x: Tensor) -> Tensor:
 
 
 @every_temperature
-def test_the_slope_is_the_derivative_in_the_position(temperature: float) -> None:
+def test_slope_and_curvature_are_derivatives_in_the_position(temperature: float) -> None:
     table, places = random(50, L), (L + 3) * torch.linspace(0.0031, 0.9973, 50).double() - 2.0
-    _, slope = interpolated(table, places, temperature)
+    _, slope, curvature = interpolated(table, places, temperature)
     h = 1e-6
-    above, below = (interpolated(table, places + sign * h, temperature)[0] for sign in (1, -1))
-    torch.testing.assert_close(slope, (above - below) / (2 * h), rtol=1e-6, atol=1e-8)
+    above, below = (interpolated(table, places + sign * h, temperature) for sign in (1, -1))
+    torch.testing.assert_close(slope, (above.value - below.value) / (2 * h), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(curvature, (above.slope - below.slope) / (2 * h), rtol=1e-6, atol=1e-7)
 
 
 def test_at_a_low_temperature_the_interpolation_is_that_of_the_gate() -> None:
     table, places = random(50, L), torch.arange(50).double() % L
-    value, _ = interpolated(table, places, 0.01)
+    value, _, _ = interpolated(table, places, 0.01)
     torch.testing.assert_close(value, (interpolation_weights(places, L) * table).sum(1))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_equal_utilities_have_no_slope(temperature: float) -> None:
-    value, slope = interpolated(torch.full((9, L), 2.5).double(), torch.linspace(-1, L, 9).double(), temperature)
+    table, places = torch.full((9, L), 2.5).double(), torch.linspace(-1, L, 9).double()
+    value, slope, curvature = interpolated(table, places, temperature)
     torch.testing.assert_close(value, torch.full((9,), 2.5).double())
     assert slope.abs().max() < 1e-12
+    assert curvature.abs().max() < 1e-12
 
 
-def objectives(monkeypatch: pytest.MonkeyPatch, utility: Tensor, weight: Tensor) -> list[Callable[[Tensor], Any]]:
-    """What the fit climbs, one objective for each temperature."""
-    caught: list[Callable[[Tensor], Any]] = []
-
-    def climb(start: Tensor, objective: Callable[[Tensor], Any], n: int, iterations: int) -> Tensor:
-        caught.append(objective)
-        return start
-
-    monkeypatch.setattr(ordinal, "_climb", climb)
-    fit(utility, weight=weight)
-    return caught
+def climb(utility: Tensor, weight: Tensor) -> Climb:
+    return Climb(features()(X)[0], utility, weight, torch.tensor(2.0).double())
 
 
-@pytest.mark.parametrize("number", range(len(TEMPERATURES)))
-def test_the_gradient_is_that_of_the_objective(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = random(N).exp()
-    objective = objectives(monkeypatch, random(L, N), weight)[number]
-    parameters = torch.cat([torch.tensor([2.3]).double(), 0.5 * random(20, seed=1)])
-    _, gradient = objective(parameters)
+@every_temperature
+def test_the_gradient_and_the_hessian_are_those_of_the_objective(temperature: float) -> None:
+    path = climb(random(L, N), random(N).exp())
+    place = path.at(torch.cat([torch.tensor([2.3]).double(), 0.5 * random(20, seed=1)]), temperature)
+    gradient, hessian = path.gradient(place), path.hessian(place.curvature)
     h = 1e-6
     for i, direction in enumerate(torch.eye(21, dtype=torch.float64)):
-        above, below = (objective(parameters + sign * h * direction)[0] for sign in (1, -1))
-        assert gradient[i].item() == pytest.approx(((above - below) / (2 * h)).item(), rel=1e-4, abs=1e-4)
+        above, below = (path.at(place.parameters + sign * h * direction, temperature) for sign in (1, -1))
+        assert gradient[i].item() == pytest.approx(((above.loss - below.loss) / (2 * h)).item(), rel=1e-4, abs=1e-4)
+        change = (path.gradient(above) - path.gradient(below)) / (2 * h)
+        torch.testing.assert_close(hessian[i], change, rtol=1e-4, atol=1e-4 * hessian.abs().max().item())
 
 
-def test_the_objective_is_prior_and_weighted_utility(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_objective_is_prior_and_weighted_utility() -> None:
     utility, weight = random(L, N), random(N).exp()
     parameters = torch.cat([torch.tensor([2.3]).double(), 0.1 * random(20, seed=1)])
     places = parameters[0] + 2.0 * features()(X)[0] @ parameters[1:]
     assert places.min() > 0
     assert places.max() < L - 1
-    value, _ = objectives(monkeypatch, utility, weight)[-1](parameters)
-    expected = 0.5 * parameters[1:].square().sum() - weight @ interpolated(utility.mT, places, TEMPERATURES[-1])[0]
-    assert value.item() == pytest.approx(expected.item())
+    loss = climb(utility, weight).at(parameters, TEMPERATURES[-1]).loss
+    expected = 0.5 * parameters[1:].square().sum() - weight @ interpolated(utility.mT, places, TEMPERATURES[-1]).value
+    assert loss.item() == pytest.approx(expected.item())
 
 
 def test_a_terrible_expert_does_not_drive_the_gate_off_the_ladder() -> None:
@@ -173,25 +167,25 @@ def test_the_climb_begins_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     first = fit(peaked(linear(X)))
     starts: list[Tensor] = []
 
-    def climb(start: Tensor, objective: Callable[[Tensor], Any], n: int, iterations: int) -> Tensor:
+    def run(self: Climb, start: Tensor, temperature: float, tolerance: float) -> Tensor:
         starts.append(start)
         return start
 
-    monkeypatch.setattr(ordinal, "_climb", climb)
+    monkeypatch.setattr(Climb, "run", run)
     fit(peaked(step(X)), start=first)
     fit(peaked(torch.full((N,), 2.0).double()))
     assert torch.equal(starts[0], torch.cat([first.mean[None], first.whitened_mean]))
     assert starts[-1].tolist() == [2.0] + [0.0] * 20  # the single best expert, everywhere
 
 
-def test_no_small_change_of_the_gate_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    utility, weight = peaked(linear(X), noise=0.5), torch.ones(N).double()
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_the_climb_ends_where_the_objective_is_flat_and_convex(noise: float) -> None:
+    utility, weight = peaked(linear(X), noise=noise), torch.ones(N).double()
     gate = fit(utility, weight=weight)
-    parameters = torch.cat([gate.mean[None], gate.whitened_mean])
-    objective = objectives(monkeypatch, utility, weight)[-1]
-    best, _ = objective(parameters)
-    for seed in range(20):
-        assert objective(parameters + 0.02 * random(21, seed=seed))[0] > best - 1e-3
+    path = climb(utility, weight)
+    place = path.at(torch.cat([gate.mean[None], gate.whitened_mean]), TEMPERATURES[-1])
+    assert path.gradient(place).abs().max() < 1e-4
+    assert torch.linalg.eigvalsh(path.hessian(place.curvature)).min() > 0
 
 
 def test_the_fit_is_repeatable() -> None:

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from lobal import kernels
 from lobal.experts.svgp import nystroem_diagonal
 from lobal.kernels import WhitenedFeatures, gaussian
 from lobal.mixture import stored_features
@@ -19,7 +20,7 @@ kept_or_not = pytest.mark.parametrize("cache", [2**30, 0], ids=["kept", "recompu
 @kept_or_not
 def test_slices_cover_all_rows_in_order(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_features, "CACHE_BYTES", cache)
-    monkeypatch.setattr(stored_features, "CHUNK_ENTRIES", 5 * 3 * 6)
+    monkeypatch.setattr(kernels, "CHUNK_ENTRIES", 5 * 3 * 6)
     slices = list(StoredFeatures(FEATURES, X).slices())
     assert [phi.shape[1] for _, phi in slices] == [5, 5, 5, 5, 3]
     torch.testing.assert_close(torch.cat([phi for _, phi in slices], dim=1), FEATURES(X))
@@ -36,5 +37,5 @@ def test_some_rows_have_their_features(cache: int, rows: slice | torch.Tensor, m
 @kept_or_not
 def test_explained_is_the_nystroem_diagonal(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_features, "CACHE_BYTES", cache)
-    monkeypatch.setattr(stored_features, "CHUNK_ENTRIES", 1)
+    monkeypatch.setattr(kernels, "CHUNK_ENTRIES", 1)
     torch.testing.assert_close(StoredFeatures(FEATURES, X).explained, nystroem_diagonal(FEATURES(X)))

@@ -11,6 +11,7 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from lobal.arrays import resolve_device
 from lobal.benchmark.measuring import Rates, machine_rates
@@ -82,7 +83,7 @@ def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
     output.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     methods = available(plan.methods)
     if len(methods) < len(plan.methods):
-        console.print(WITHOUT_GPYTORCH)
+        console.print(WITHOUT_GPYTORCH, markup=False)
     if not methods:
         return
     status = Console(stderr=True, quiet=quiet)
@@ -100,6 +101,11 @@ def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
 def run(plan: Plan, notify: Callable[[str], None]) -> Outcome:
     """The measurements, method by method within each size, each in this process with the plan's threads."""
     torch.set_num_threads(plan.threads)
+    with threadpool_limits(plan.threads):
+        return _run(plan, notify)
+
+
+def _run(plan: Plan, notify: Callable[[str], None]) -> Outcome:
     notify("warming up, and measuring the machine")
     device = resolve_device(plan.device)
     small = replace(plan, m=min(plan.m, 16), max_epochs=2).task(WARM_UP)
@@ -125,8 +131,7 @@ def _stages(plan: Plan, n: int, rates: Rates, rows: Sequence[Row]) -> list[Stage
     found = {row.method: row for row in rows if row.n == n}
     stages = measured_stages(plan.task(n).sample, plan.m, resolve_device(plan.device), rates, seed=plan.seed)
     whole = found[ANALYTIC]
-    floor = fit_floor(n, plan.m, L, whole.epochs, rates)
-    stages.append(Stage(f"whole fit, {whole.epochs} rounds", whole.seconds, floor))
+    stages.append(Stage("whole fit", whole.seconds, fit_floor(n, plan.m, L, rates)))
     epoch = found[ADAM].seconds_per_epoch if ADAM in found else None
     if epoch is not None:
         stages.append(Stage(EPOCH, epoch, stage_floors(n, plan.m, L)[EPOCH].floor(rates)))

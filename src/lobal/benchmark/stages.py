@@ -25,7 +25,6 @@ from lobal.mixture.fit import column_widths
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.global_expert import fit_global_expert
 from lobal.mixture.leave_one_out import condition, sparse_leave_one_out
-from lobal.mixture.ordinal import ITERATIONS, TEMPERATURES
 from lobal.mixture.responses import SparseResponses
 from lobal.mixture.stored_features import CACHE_BYTES, StoredFeatures
 from lobal.problems.problem import LabelledSet
@@ -42,8 +41,8 @@ START, FEATURES, GRAM, LEVERAGES, GATE, REFIT = (
     "refit",
 )
 EPOCH = "epoch of Adam"
-ROUND = (GRAM, LEVERAGES, GATE)  # what is repeated until the noise has settled
 TIMED_EPOCHS = 6
+NEWTON_STEPS = 25  # of the gate: a typical number
 
 
 @final
@@ -75,33 +74,32 @@ class Stage(NamedTuple):
 def stage_floors(n: int, m: int, L: int, *, m_gate: int = PAPER.n_gate_inducing) -> dict[str, Work]:
     """The work of every stage with n labels, L experts of m inducing points, and a gate of m_gate.
 
-    A triangular solve of m equations for n right-hand sides takes n m^2 operations, the product of (m, n) and (n, m)
-    twice as many, a Cholesky factor or the inverse of one m^3 / 3. Features that are kept are read once by every stage
-    that needs them; those too many to keep are solved for again.
+    A triangular solve of m equations for n right-hand sides takes n m^2 operations, and so does the product of an
+    (n, m) matrix with itself; a Cholesky factor or the inverse of one takes m^3 / 3. Features that are kept are read
+    once by every stage that needs them; those too many to keep are solved for again. In the refit the gate leaves two
+    experts to a point.
     """
     phi = NUMBER * L * n * m
     again = 0.0 if phi <= CACHE_BYTES else float(L * m**2)  # operations per point
-    pass_of_gate = NUMBER * n * (2 * m_gate + L)
+    pass_of_gate = NUMBER * n * (3 * m_gate + L)
     square = NUMBER * L * m**2
     seen = min(n, AdamSettings.epoch_size)
     return {
         FEATURES: Work(flops=L * (n * m**2 + m**3 / 3), bytes=phi + square),
-        GRAM: Work(flops=L * (2 * n * m**2 + m**3 / 3) + again * n, bytes=phi + square),
+        GRAM: Work(flops=L * (n * m**2 + m**3 / 3) + again * n, bytes=phi + square),
         LEVERAGES: Work(flops=L * n * m**2 + again * n, bytes=phi + square),
-        GATE: Work(
-            flops=4.0 * len(TEMPERATURES) * ITERATIONS * n * m_gate, bytes=len(TEMPERATURES) * ITERATIONS * pass_of_gate
-        ),
-        REFIT: Work(flops=L * (2 * n * m**2 + 2 * m**3 / 3) + again * n, bytes=phi + 2 * square),
+        GATE: Work(flops=float(NEWTON_STEPS * n * m_gate**2), bytes=NEWTON_STEPS * pass_of_gate),
+        REFIT: Work(flops=min(L, 2) * n * m**2 + 2 * L * m**3 / 3 + again * n, bytes=min(L, 2) / L * phi + 2 * square),
         # A feature is read and written to make a batch of it, and read forward and backward; those of the validation
         # labels are read once.
         EPOCH: Work(flops=4 * L * seen * m + again * seen, bytes=NUMBER * L * m * (4 * seen + N_VALIDATION)),
     }
 
 
-def fit_floor(n: int, m: int, L: int, rounds: int, rates: Rates) -> float:
-    """Seconds that a whole fit of so many rounds takes at the least, the global expert not counted."""
+def fit_floor(n: int, m: int, L: int, rates: Rates) -> float:
+    """Seconds of a fit that does everything once, and neither a global expert nor a pilot."""
     floors = {name: work.floor(rates) for name, work in stage_floors(n, m, L).items()}
-    return floors[FEATURES] + rounds * sum(floors[name] for name in ROUND) + floors[REFIT]
+    return sum(floors[name] for name in (FEATURES, GRAM, LEVERAGES, GATE, REFIT))
 
 
 def measured_stages(sample: Sample, m: int, device: torch.device, rates: Rates, *, seed: int) -> list[Stage]:

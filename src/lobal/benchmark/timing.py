@@ -157,7 +157,6 @@ def _analytic(task: Task) -> Row:
         n_inducing=task.m,
         bandwidths=PAPER.bandwidths,
         shared_bandwidth=PAPER.shared_bandwidth,
-        gate_bandwidth=PAPER.gate_bandwidth,
         intrinsic_dimension=PAPER.intrinsic_dimension,
         device=str(task.device),
         random_state=task.seed,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lobal.arrays import Bandwidths, Inputs
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
-from lobal.kernels import CHUNK_ENTRIES, Kernel, gram_matrices, safe_cholesky, scale_inputs, squared_distances
+from lobal.kernels import Kernel, gram_matrices, rows_at_once, safe_cholesky, scale_inputs, squared_distances
 
 
 @final
@@ -45,7 +45,7 @@ class ExactExperts(Experts):
     def _covariances_with(self, X: Inputs) -> Iterator[Float[Tensor, "L n x"]]:
         """Covariances of the training points with consecutive inputs."""
         scaled = scale_inputs(self.inputs, self.shared)
-        for part in X.split(max(1, CHUNK_ENTRIES // (len(self.bandwidths) * len(self.inputs)))):
+        for part in X.split(rows_at_once(len(self.bandwidths) * len(self.inputs), X.device)):
             squared = squared_distances(scaled, scale_inputs(part, self.shared))
             yield self.hyperparameters.scale * gram_matrices(squared, self.bandwidths, self.kernel)
 

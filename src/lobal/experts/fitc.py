@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.svgp import FullCovariance, SparseExperts, nystroem_diagonal
-from lobal.kernels import WhitenedFeatures
+from lobal.kernels import WhitenedFeatures, self_product
 
 LabelVariance: TypeAlias = Callable[[Float[Tensor, "L n"], Hyperparameters], Float[Tensor, "L n"]]
 
@@ -54,14 +54,25 @@ def moments(
     *,
     precision: Float[Tensor, "L n"],
 ) -> Moments:
-    """What the given points contribute to the normal equations; `precision` is w / s."""
-    root = precision.sqrt()
-    weighted = phi * root[:, :, None]
-    residual = root * (y - shared.mean)
-    return Moments(
-        shared.scale * (weighted.mT @ weighted),
-        shared.scale.sqrt() * (weighted.mT @ residual[:, :, None])[:, :, 0],
-    )
+    """What the given points contribute to the normal equations; `precision` is w / s.
+
+    Points without precision say nothing and are left out: under a sparse gate that is most of them for every expert.
+    """
+    root = (shared.scale * precision).sqrt()
+    sides = (_sides(phi[number], row, y - shared.mean) for number, row in enumerate(root))
+    information, right_side = zip(*sides, strict=True)
+    return Moments(torch.stack(information), torch.stack(right_side) / shared.scale.sqrt())
+
+
+def _sides(
+    phi: Float[Tensor, "n m"], root: Float[Tensor, " n"], residual: Float[Tensor, " n"]
+) -> tuple[Float[Tensor, "m m"], Float[Tensor, " m"]]:
+    """One expert's information and right-hand side, of the points that count."""
+    counts = root > 0
+    if not counts.all():
+        phi, root, residual = phi[counts], root[counts], residual[counts]
+    weighted = phi * root[:, None]
+    return self_product(weighted), (root * residual) @ weighted
 
 
 def normal_equations(parts: Iterable[Moments]) -> NormalEquations:

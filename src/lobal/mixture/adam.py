@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.arrays import Scalar
 from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
+from lobal.mixture.gradients import bandwidth_prices
 from lobal.mixture.objective import (
     expert_shares,
     gated_negative_elbo,
     mixture_squared_error,
     small_bandwidth_penalty,
 )
+from lobal.mixture.recording import RecordedEpoch, epoch_of
 from lobal.mixture.responses import Response, Responses
 from lobal.problems.problem import LabelledSet
 
@@ -148,6 +150,11 @@ class Trainer:
         steps_down = max(self._kappa - self._terminal_kappa, 1)
         self._epochs_per_kappa = min(settings.epochs_per_kappa, max(settings.max_epochs // (2 * steps_down), 1))
         self._schedule = Schedule(settings.patience, settings.smallest_rate)
+        self._is_on_gpu = self._phi.device.type == "cuda"
+        self._is_closed_form = settings.objective is elbo and responses.has_closed_form
+        self._prices = bandwidth_prices(self._kappa, settings.penalty, like=self._phi)
+        self._kappa_before: int | None = None  # in the pass before
+        self._recorded: tuple[int, RecordedEpoch] | None = None  # and its kappa
         self._optimiser = self._make_optimiser()
         self._best = self._state()
 
@@ -161,12 +168,23 @@ class Trainer:
             self.settings.gate_rate,
         )
         groups = [
-            {"params": self.responses.inducing_parameters(), "lr": eta},
-            {"params": self.responses.hyperparameters(), "lr": eta_H * eta},
-            {"params": [self._gate.whitened_mean], "lr": eta_G * eta},
-            {"params": [self._gate.means], "lr": eta_H * eta_G * eta},
+            (self.responses.inducing_parameters(), eta),
+            (self.responses.hyperparameters(), eta_H * eta),
+            ([self._gate.whitened_mean], eta_G * eta),
+            ([self._gate.means], eta_H * eta_G * eta),
         ]
-        return torch.optim.Adam([{**group, "base": group["lr"]} for group in groups if group["params"]])
+        # A recorded epoch sees a new rate only in a tensor.
+        rate = self._phi.new_tensor if self._is_on_gpu else float
+        return torch.optim.Adam(
+            [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in groups if leaves],
+            capturable=self._is_on_gpu,
+            fused=True if self._is_on_gpu else None,
+        )
+
+    def _set_rate(self) -> None:
+        for group in self._optimiser.param_groups:
+            lr = self._schedule.rate * group["base"]
+            group["lr"] = group["lr"].fill_(lr) if self._is_on_gpu else lr
 
     def _state(self) -> list[Tensor]:
         return [tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]]
@@ -190,8 +208,7 @@ class Trainer:
                 progress(Epoch(number, self._kappa, self._schedule.rate, objective, error))
             if self._schedule.finished:
                 break
-            for group in self._optimiser.param_groups:
-                group["lr"] = self._schedule.rate * group["base"]
+            self._set_rate()
         self._restore(self._best)
         self._kappa = self._terminal_kappa
         return self.trained_gate()
@@ -201,27 +218,50 @@ class Trainer:
             self._kappa -= 1
 
     def _epoch(self) -> float:
-        n = len(self.responses.points)
+        n, L = len(self.responses.points), len(self._gate.means)
         order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size]
-        losses = [self._step(rows.to(self._phi.device)) for rows in order.split(self.settings.batch_size)]
+        noise = self._noise * torch.randn(len(order), L, generator=self._generator, dtype=self._phi.dtype)
+        objective = self._pass(order.to(self._phi.device), noise.to(self._phi.device)).item()
         self._noise *= self.settings.gate_noise_decay
-        objective = torch.stack(losses).mean().item()
         if not math.isfinite(objective):
             rate = self.settings.learning_rate
             raise ValueError(f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}")
         return objective
 
-    def _step(self, rows: Tensor) -> Scalar:
-        channels = self._gate.channels(self._phi[rows])
-        noise = torch.randn(channels.shape, generator=self._generator, dtype=channels.dtype)
-        gate = top_kappa_softmax(channels + self._noise * noise.to(channels.device), self._kappa)
+    def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
+        """One step for every batch; on a GPU a recording of them, from the second pass with the same kappa on."""
+        if self._recorded is not None and self._recorded[0] == self._kappa:
+            return self._recorded[1](order, noise)
+        if self._is_on_gpu and self._is_closed_form and self._kappa_before == self._kappa:
+            self._recorded = self._kappa, RecordedEpoch(self._step, order, noise, self.settings.batch_size)
+            return self._recorded[1](order, noise)
+        self._kappa_before = self._kappa
+        return epoch_of(self._step, order, noise, self.settings.batch_size)
+
+    def _step(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+        objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
+        self._optimiser.step()
+        return objective
+
+    @torch.no_grad()
+    def _closed_form(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+        """The objective of a batch; gradients from their formulas."""
+        phi = self._phi.index_select(0, rows)
+        gate = top_kappa_softmax(self._gate.channels(phi) + noise, self._kappa)
+        objective, slope = self.responses.elbo_gradients(rows, gate, self._prices)
+        self._gate.whitened_mean.grad = self._gate.scale.sqrt() * (slope.mT @ phi)
+        self._gate.means.grad = slope.sum(0)
+        return objective
+
+    def _by_autograd(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+        """The objective of a batch, whatever it is made of."""
+        gate = top_kappa_softmax(self._gate.channels(self._phi[rows]) + noise, self._kappa)
         points = self.responses.points
         batch = points[rows]
         loss = self.settings.objective(gate, self.responses.at(rows), batch, self.responses.divergence(), len(points))
         loss = loss + self.settings.penalty * small_bandwidth_penalty(expert_shares(gate, batch.weight))
         self._optimiser.zero_grad()
         loss.backward()
-        self._optimiser.step()
         return loss.detach()
 
     @torch.no_grad()

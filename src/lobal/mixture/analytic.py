@@ -44,7 +44,7 @@ ROUNDS = 4
 NOISE_BISECTIONS = 40
 FOLDS = 4  # of the points, each left out once when gates are compared
 MOST_COMPARED = 2048  # points
-COMPARED_ITERATIONS = 30  # of L-BFGS: enough to tell gates apart
+COMPARED_TOLERANCE = 1e-4  # nats a point: enough to tell gates apart
 
 
 @final
@@ -171,7 +171,7 @@ def _held_out_utility(
             utility[:, rest],
             weight[rest],
             scale=settings.gate_scale,
-            iterations=COMPARED_ITERATIONS,
+            tolerance=COMPARED_TOLERANCE,
         )
         worth[out] = gated_mean(gate.at_features(phi[out]), utility[:, out])
     return worth

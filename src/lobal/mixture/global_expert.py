@@ -18,8 +18,9 @@ from lobal.experts.expert import Hyperparameters
 from lobal.kernels import Kernel, safe_cholesky
 from lobal.problems.problem import LabelledSet
 
-# Hyperparameters hardly change beyond this many points, while the cost grows with their cube.
+# Hyperparameters hardly change beyond these many points, more with every bandwidth to learn; the cost is cubic.
 LARGEST_SUBSET = 1000
+SUBSET, SUBSET_PER_WIDTH = 400, 100
 # So the climb happens on a few points, and the rest polish what it found for some iterations.
 FEW = 300
 FEW_PER_WIDTH = 30  # fewer points for each bandwidth to learn are overfitted
@@ -46,13 +47,12 @@ def fit_global_expert(
     """The single-scale GP that explains (a subset of) the points best.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
-    of it, or one per column if `anisotropic`. Known noise variances stay as they are. The climb happens on the CPU
-    wherever the points are: many small steps, and the same digits on every device.
+    of it, or one per column if `anisotropic`. Known noise variances stay as they are.
     """
-    device = points.y.device
-    rows = torch.randperm(len(points), generator=generator)[:LARGEST_SUBSET].to(device)
-    subset, unit = points[rows].to("cpu"), unit.cpu()
     n_widths = len(unit) if anisotropic else 1
+    size = min(SUBSET + SUBSET_PER_WIDTH * n_widths, LARGEST_SUBSET)
+    rows = torch.randperm(len(points), generator=generator)[:size].to(points.y.device)
+    subset = points[rows]
     few = subset[torch.arange(min(len(subset), max(FEW, FEW_PER_WIDTH * n_widths)), device=subset.y.device)]
     spread = subset.y.var()
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
@@ -76,11 +76,11 @@ def fit_global_expert(
         noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
         best = min(noisier, key=lambda theta: _negative_evidence(theta, subset, spread, unit, kernel)[0])
         best = climb(subset, best, POLISHING + 2 * n_widths).x
-    theta = torch.tensor(best, dtype=subset.y.dtype)
-    hyperparameters = Hyperparameters(*(value.to(device) for value in _unpacked(theta, subset, spread)))
+    theta = torch.tensor(best, dtype=subset.y.dtype, device=subset.y.device)
+    hyperparameters = _unpacked(theta, subset, spread)
     if points.noise is not None:
         hyperparameters = hyperparameters._replace(noise=points.noise)
-    return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone().to(device))
+    return GlobalExpert(hyperparameters, (unit * theta[3:].exp()).expand(len(unit)).clone())
 
 
 def _negative_evidence(

@@ -15,6 +15,7 @@ from lobal.experts.exact import ExactExperts
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations
 from lobal.experts.svgp import predictive_mean
+from lobal.kernels import whitened
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
@@ -77,8 +78,8 @@ def _part(
     shared: Hyperparameters,
     experts: Conditioned,
 ) -> LeaveOneOut:
-    root: Tensor = torch.linalg.solve_triangular(experts.equations.factor, phi.mT, upper=False)
-    latent = shared.scale * root.square().sum(1)
+    root = whitened(experts.equations.factor, phi)
+    latent = shared.scale * torch.linalg.vector_norm(root, dim=-1).square()
     s = fitc_variance(q, shared)
     leverage = (latent * weight / s).clamp_max(LARGEST_LEVERAGE)
     residual = y - predictive_mean(phi, experts.whitened_mean, shared.mean, shared.scale)

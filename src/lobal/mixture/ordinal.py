@@ -1,4 +1,4 @@
-"""Fitting the ordinal gate: one smooth position on the ladder of bandwidths, by L-BFGS.
+"""Fitting the ordinal gate: one smooth position on the ladder of bandwidths, by Newton's method.
 
 The gate maximises sum_i w_i U_i(p(x_i)) - |b|^2 / 2, where p = mu_g + sqrt(lambda_G) phi^T b is the position and U_i(p)
 interpolates the utilities of the experts at point i. Linear interpolation, which the gate answers with, has kinks at
@@ -6,24 +6,24 @@ which the climb would stop by chance. So it follows a smoothed ladder, weights s
 large T, which has few maxima, to one that is close to linear interpolation, and there to the end.
 """
 
-import functools
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lobal.arrays import Scalar
 from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import OrdinalGate
 
-# A value to minimise and its gradient, of the parameters (mu_g, b).
-Objective: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
-
 # On the Doppler function 0.25 and 0.35 were best; 0.5 and more blur the ladder, less runs into the kinks.
 TEMPERATURES = (1.0, 0.35)
-ITERATIONS = 120  # of L-BFGS, at every temperature
-TOLERANCE = 1e-11  # of the objective per point: rounding then moves predictions by less than a thousandth
+# Nats per point that a step of Newton's still promises when the climb ends: roughly on the way, to rounding at the end.
+ROUGHLY, TOLERANCE = 1e-5, 1e-12
+ITERATIONS = 60
+LONGEST_STEP = 1.0  # of a position on the ladder: beyond, no parabola describes the utilities
+SUFFICIENT = 1e-4  # the share of the promised gain that a step has to bring
+HALVINGS = 30
 
 
 def fit_ordinal_gate(
@@ -34,76 +34,127 @@ def fit_ordinal_gate(
     *,
     scale: float,
     start: OrdinalGate | None = None,
-    iterations: int = ITERATIONS,
+    tolerance: float = TOLERANCE,
 ) -> OrdinalGate:
     """The gate of greatest posterior density: points x_i with features phi ask for the expert of greatest utility.
 
     `start` is a gate fitted to similar utilities on the same ladder; otherwise the climb begins at the single expert
-    that serves all points best. It happens on the CPU wherever the data are: hundreds of small steps, each of which
-    takes a GPU longer to launch than to do, and the same digits on every device.
+    that serves all points best.
     """
-    device = phi.device
-    phi, weight, table = phi.cpu(), weight.cpu(), utility.mT.cpu().contiguous()
-    L = table.shape[1]
     spread = phi.new_tensor(scale).sqrt()
     parameters = phi.new_zeros(1 + phi.shape[1])
     if start is None:
-        parameters[0] = (weight @ table).argmax()
+        parameters[0] = (utility @ weight).argmax()
     else:
         parameters[0], parameters[1:] = start.mean, start.whitened_mean
-
-    def objective(parameters: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        b = parameters[1:]
-        position = parameters[0] + spread * (phi @ b)
-        value, slope = interpolated(table, position, temperature)
-        # Far off the ladder all positions are alike and no slope leads back: one nat a squared step holds on to it.
-        off = position - position.clamp(0, L - 1)
-        value, slope = value - 0.5 * off.square(), slope - off
-        push = weight * slope
-        gradient = torch.cat([-push.sum()[None], b - spread * (push @ phi)])
-        return 0.5 * b.square().sum() - weight @ value, gradient
-
-    temperatures = TEMPERATURES if start is None else TEMPERATURES[1:]
-    for temperature in temperatures if L > 1 else ():
-        parameters = _climb(parameters, functools.partial(objective, temperature=temperature), len(phi), iterations)
-    parameters = parameters.to(device)
+    climb = Climb(phi, utility, weight, spread)
+    for temperature in (TEMPERATURES if start is None else TEMPERATURES[1:]) if len(utility) > 1 else ():
+        is_last = temperature == TEMPERATURES[-1]
+        parameters = climb.run(parameters, temperature, tolerance if is_last else max(tolerance, ROUGHLY))
     return OrdinalGate(
         features=features,
-        scale=spread.square().to(device),
+        scale=spread.square(),
         mean=parameters[0],
         whitened_mean=parameters[1:],
-        n_experts=L,
+        n_experts=len(utility),
     )
 
 
-def interpolated(
-    table: Float[Tensor, "n L"], position: Float[Tensor, " n"], temperature: float
-) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """Each row's utilities interpolated at its position on the ladder, and the derivative in the position."""
-    L = table.shape[1]
-    steps = torch.arange(L, dtype=table.dtype, device=table.device)
+class Interpolation(NamedTuple):
+    """Utilities at a position on the ladder, and their first two derivatives in it."""
+
+    value: Float[Tensor, " n"]
+    slope: Float[Tensor, " n"]
+    curvature: Float[Tensor, " n"]
+
+
+def interpolated(table: Float[Tensor, "n L"], position: Float[Tensor, " n"], temperature: float) -> Interpolation:
+    """Each row's utilities interpolated at its position on the ladder.
+
+    With weights softmax(-(p - l)^2 / (2 T^2)) the derivatives are moments: the covariance of step and utility over
+    T^2, and that of the squared deviation of the step and utility over T^4.
+    """
+    steps = torch.arange(table.shape[1], dtype=table.dtype, device=table.device)
     weights = torch.softmax(-(position[:, None] - steps).square() / (2.0 * temperature**2), dim=1)
-    centred = steps - (weights @ steps)[:, None]
-    slope = torch.einsum("nl,nl,nl->n", weights, centred, table) / temperature**2
-    return torch.einsum("nl,nl->n", weights, table), slope
+    deviation = steps - (weights @ steps)[:, None]
+    weighted = weights * table
+    value = weighted.sum(dim=1)
+    slope = (weighted * deviation).sum(dim=1)
+    variance = (weights * deviation.square()).sum(dim=1)
+    third = (weighted * deviation.square()).sum(dim=1) - value * variance
+    return Interpolation(value, slope / temperature**2, third / temperature**4)
 
 
-def _climb(start: Tensor, objective: Objective, n: int, iterations: int) -> Tensor:
-    parameters = start.clone().requires_grad_()
-    optimiser = torch.optim.LBFGS(
-        [parameters],
-        max_iter=iterations,
-        history_size=10,
-        tolerance_grad=TOLERANCE,
-        tolerance_change=TOLERANCE,
-        line_search_fn="strong_wolfe",
-    )
+class Place(NamedTuple):
+    """Where the climb is: what it minimises there, and at every point the slope and curvature of the utility."""
 
-    @torch.no_grad()
-    def closure() -> float:
-        value, gradient = objective(parameters)
-        parameters.grad = gradient / n  # per point, so that tolerances mean the same for any number of them
-        return float(value) / n
+    parameters: Float[Tensor, " k"]
+    loss: Scalar
+    slope: Float[Tensor, " n"]
+    curvature: Float[Tensor, " n"]
 
-    optimiser.step(closure)
-    return parameters.detach()
+
+@final
+class Climb:
+    """The gate's objective and Newton's way to its optimum, parameters (mu_g, b)."""
+
+    def __init__(
+        self, phi: Float[Tensor, "n m"], utility: Float[Tensor, "L n"], weight: Float[Tensor, " n"], spread: Scalar
+    ) -> None:
+        self._design = torch.cat([torch.ones_like(phi[:, :1]), spread * phi], dim=1)
+        self._table, self._weight = utility.mT.contiguous(), weight
+        self._prior = torch.ones_like(self._design[0])
+        self._prior[0] = 0.0
+
+    def run(self, start: Float[Tensor, " k"], temperature: float, tolerance: float) -> Float[Tensor, " k"]:
+        """The parameters from which no step promises more than `tolerance` nats a point."""
+        place = self.at(start, temperature)
+        for _ in range(ITERATIONS):
+            gradient = self.gradient(place)
+            step = self._newton_step(place, gradient)
+            promise = -(gradient @ step).item()
+            if not promise > 2.0 * tolerance * len(self._table):
+                break
+            further = self._along(place, step, promise, temperature)
+            if further is None:
+                break
+            place = further
+        return place.parameters
+
+    def at(self, parameters: Float[Tensor, " k"], temperature: float) -> Place:
+        """The negative utility of all points and the prior's charge, with their derivatives in the positions."""
+        position = self._design @ parameters
+        value, slope, curvature = interpolated(self._table, position, temperature)
+        # Far off the ladder all positions are alike and no slope leads back: one nat a squared step holds on to it.
+        off = position - position.clamp(0, self._table.shape[1] - 1)
+        value, slope, curvature = value - 0.5 * off.square(), slope - off, curvature - (off != 0).to(off)
+        loss = 0.5 * (self._prior * parameters.square()).sum() - self._weight @ value
+        return Place(parameters, loss, slope, curvature)
+
+    def gradient(self, place: Place) -> Float[Tensor, " k"]:
+        """The derivative of the loss in the parameters."""
+        return self._prior * place.parameters - (self._weight * place.slope) @ self._design
+
+    def hessian(self, curvature: Float[Tensor, " n"]) -> Float[Tensor, "k k"]:
+        """The second derivative of the loss in the parameters, for given curvatures at the points."""
+        weighted = self._design * (self._weight * curvature)[:, None]
+        return torch.diag(self._prior) - self._design.mT @ weighted
+
+    def _newton_step(self, place: Place, gradient: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+        """Newton's step, and where the loss is not convex, that of its convex part: downhill either way."""
+        factor, failed = torch.linalg.cholesky_ex(self.hessian(place.curvature))
+        if failed.item():
+            convex = self.hessian(place.curvature.clamp_max(0.0))
+            convex[0, 0] += 1e-6 * len(self._table)  # mu_g has no prior of its own
+            factor = torch.linalg.cholesky(convex)
+        return -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
+
+    def _along(self, place: Place, step: Float[Tensor, " k"], promise: float, temperature: float) -> Place | None:
+        """A place further along the step where the loss is sufficiently lower, if rounding still shows one."""
+        share = min(1.0, LONGEST_STEP / (self._design @ step).abs().max().item())
+        for _ in range(HALVINGS):
+            further = self.at(place.parameters + share * step, temperature)
+            if (further.loss <= place.loss - SUFFICIENT * share * promise).item():
+                return further
+            share *= 0.5
+        return None

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.arrays import Scalar
 from lobal.experts.exact import ExactExperts
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
 from lobal.experts.fitc import (
@@ -37,6 +38,7 @@ from lobal.experts.svgp import (
 )
 from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import Gate
+from lobal.mixture.gradients import Batch, elbo_gradients
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
@@ -80,6 +82,20 @@ class Responses(ABC):
     @abstractmethod
     def experts(self) -> Experts:
         """The experts in their present state, which further training does not touch."""
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether `elbo_gradients` is there."""
+        return False
+
+    def elbo_gradients(
+        self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
+    ) -> tuple[Scalar, Float[Tensor, "b L"]]:
+        """The gated negative ELBO of a batch and its derivative in the gate's channels.
+
+        The gradients of the experts' own tensors are left in them.
+        """
+        raise NotImplementedError("these experts train by autograd")
 
 
 def zero_covariance(_: NormalEquations) -> InducingCovariance:
@@ -158,6 +174,24 @@ class SparseResponses(Responses):
             shared.scale * self._covariance.quadratic(phi),
         )
         return Response(mean, log_likelihood)
+
+    @property
+    def has_closed_form(self) -> bool:
+        return isinstance(self._covariance, ZeroCovariance)
+
+    def elbo_gradients(
+        self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
+    ) -> tuple[Scalar, Float[Tensor, "b L"]]:
+        points = self.points
+        batch = Batch(
+            self._stored[rows], self._stored.explained.index_select(1, rows), points.y[rows], points.weight[rows]
+        )
+        found = elbo_gradients(batch, gate, self._whitened_mean, self._shared(rows), prices, len(points))
+        self._whitened_mean.grad = found.whitened_mean
+        self._mean.grad, self._log_scale.grad = found.mean, found.log_scale
+        if self._given_noise is None:
+            self._log_noise.grad = found.log_noise
+        return found.objective, found.channels
 
     def divergence(self) -> Float[Tensor, " L"]:
         return kl_divergence(self._whitened_mean, self._covariance)

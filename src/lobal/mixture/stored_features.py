@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lobal.arrays import Inputs
 from lobal.experts.svgp import nystroem_diagonal
-from lobal.kernels import CHUNK_ENTRIES, WhitenedFeatures
+from lobal.kernels import WhitenedFeatures, rows_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ class StoredFeatures:
     def __init__(self, features: WhitenedFeatures, X: Inputs) -> None:
         self.features, self.X = features, X
         self._kept = self._everything()
+        self._gathered: Float[Tensor, "L b m"] | None = None  # memory is dear to ask for anew at every step
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
 
     def _everything(self) -> Float[Tensor, "L n m"] | None:
@@ -34,16 +35,23 @@ class StoredFeatures:
             logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
             return None
         logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
-        return torch.cat(list(self.features.chunks(self.X)), dim=1)
+        return self.features.stacked(self.X)
 
     def __getitem__(self, rows: Tensor | slice) -> Float[Tensor, "L b m"]:
-        """Features of some of the points."""
-        return self.features(self.X[rows]) if self._kept is None else self._kept[:, rows]
+        """Features of some of the points; of rows, valid until others are asked for."""
+        if self._kept is None:
+            return self.features(self.X[rows])
+        if isinstance(rows, slice):
+            return self._kept[:, rows]
+        L, _, m = self._kept.shape
+        if self._gathered is None or self._gathered.shape[1] != len(rows):
+            self._gathered = self._kept.new_empty(L, len(rows), m)
+        return torch.index_select(self._kept, 1, rows, out=self._gathered)
 
     def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
         """Consecutive rows and their features, a bounded number at a time."""
         L, m = len(self.features.bandwidths), len(self.features.points)
-        rows = max(1, CHUNK_ENTRIES // (L * m))
+        rows = rows_at_once(L * m, self.X.device)
         for start in range(0, len(self.X), rows):
             part = slice(start, start + rows)
             yield part, self[part]
