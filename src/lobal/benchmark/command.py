@@ -15,7 +15,15 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from lobal.arrays import resolve_device
 from lobal.benchmark.measuring import Rates, machine_rates
-from lobal.benchmark.stages import EPOCH, Stage, fit_floor, measured_stages, stage_floors
+from lobal.benchmark.stages import (
+    EPOCH,
+    STEP,
+    Stage,
+    fit_floor,
+    learner_step_seconds,
+    measured_stages,
+    stage_floors,
+)
 from lobal.benchmark.timing import (
     ADAM,
     ANALYTIC,
@@ -127,11 +135,13 @@ def _run(plan: Plan, notify: Callable[[str], None]) -> Outcome:
 
 
 def _stages(plan: Plan, n: int, rates: Rates, rows: Sequence[Row]) -> list[Stage]:
-    """The stages at n labels, the whole fit, and an epoch of Adam where that was measured."""
+    """The stages at n labels, the whole fit, a learner's step, and an epoch of Adam where that was measured."""
     found = {row.method: row for row in rows if row.n == n}
     stages = measured_stages(plan.task(n).sample, plan.m, resolve_device(plan.device), rates, seed=plan.seed)
     whole = found[ANALYTIC]
-    stages.append(Stage("whole fit", whole.seconds, fit_floor(n, plan.m, L, rates)))
+    floor = fit_floor(n, plan.m, L, rates)
+    stages.append(Stage("whole fit", whole.seconds, floor))
+    stages.append(Stage(STEP, learner_step_seconds(n, plan.m, resolve_device(plan.device), seed=plan.seed), floor))
     epoch = found[ADAM].seconds_per_epoch if ADAM in found else None
     if epoch is not None:
         stages.append(Stage(EPOCH, epoch, stage_floors(n, plan.m, L)[EPOCH].floor(rates)))

@@ -14,11 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.benchmark.measuring import Rates, finished_work, typical_lap
+from lobal.estimator import MixtureRegressor
 from lobal.experiments.doppler import N_VALIDATION, PAPER, Sample
+from lobal.experiments.doppler_active import SeededOracle
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import inducing_covariance
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import WhitenedFeatures, gaussian
+from lobal.learner import ActiveLearner
 from lobal.mixture.adam import AdamSettings, Trainer
 from lobal.mixture.analytic import AnalyticSettings, fit_gate
 from lobal.mixture.fit import column_widths
@@ -28,6 +31,7 @@ from lobal.mixture.leave_one_out import condition, sparse_leave_one_out
 from lobal.mixture.responses import SparseResponses
 from lobal.mixture.stored_features import CACHE_BYTES, StoredFeatures
 from lobal.problems.problem import LabelledSet
+from lobal.problems.spaces import Box
 
 Value = TypeVar("Value")
 
@@ -41,6 +45,7 @@ START, FEATURES, GRAM, LEVERAGES, GATE, REFIT = (
     "refit",
 )
 EPOCH = "epoch of Adam"
+STEP = "learner step"
 TIMED_EPOCHS = 6
 NEWTON_STEPS = 25  # of the gate: a typical number
 
@@ -128,6 +133,18 @@ def measured_stages(sample: Sample, m: int, device: torch.device, rates: Rates, 
     gate = trained.gate(points.X)
     timed(REFIT, lambda: inducing_covariance(condition(stored, points, shared, gate).equations))
     return stages
+
+
+def learner_step_seconds(n: int, m: int, device: torch.device, *, seed: int) -> float:
+    """Seconds from n labels to the next n points: inducing points, fit, complexity, densities, draws."""
+    model = MixtureRegressor(
+        n_inducing=m, bandwidths=PAPER.bandwidths, shared_bandwidth=PAPER.shared_bandwidth, device=str(device)
+    )
+    learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model)
+    learner.run(SeededOracle(seed), sizes=[n // 2, n])
+    begun = finished_work(device)
+    learner.ask(n)
+    return finished_work(device) - begun
 
 
 def adam_epoch_seconds(sample: Sample, validation: Sample, m: int, device: torch.device, *, seed: int) -> float:
