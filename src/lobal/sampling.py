@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from numpy import ndarray
+from scipy.spatial import KDTree
 from scipy.stats import qmc
 from torch import Tensor
 
@@ -25,6 +26,8 @@ from lobal.problems.spaces import Box, DensityFunction, Pool
 PART = 2**16
 # Bits of the position along the space-filling curve: what a signed 64-bit integer holds.
 CURVE_BITS = 63
+# From so many points on, a tree finds their neighbours sooner than looking through all candidates.
+WORTH_A_TREE = 64
 
 
 @final
@@ -300,7 +303,15 @@ def located(candidates: Candidates, batch: Any) -> tuple[list[int], Float[ndarra
     inputs = np.atleast_2d(np.asarray(batch, dtype=np.float64))
     if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
         raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {batch!r}")
-    return [int((((candidates.X - x) / candidates.cell) ** 2).sum(axis=1).argmin()) for x in inputs], inputs
+    return _nearest(candidates.X / candidates.cell, inputs / candidates.cell), inputs
+
+
+def _nearest(X: Float[ndarray, "N d"], inputs: Float[ndarray, "n d"]) -> list[int]:
+    """The row of X next to each input."""
+    if len(inputs) < WORTH_A_TREE:
+        return [int(((X - x) ** 2).sum(axis=1).argmin()) for x in inputs]
+    rows: list[int] = KDTree(X).query(inputs)[1].tolist()
+    return rows
 
 
 def candidates_tensors(candidates: Candidates) -> tuple[dict[str, Tensor], dict[str, Any] | None]:

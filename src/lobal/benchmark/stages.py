@@ -46,7 +46,8 @@ START, FEATURES, GRAM, LEVERAGES, GATE, REFIT = (
 )
 EPOCH = "epoch of Adam"
 STEP = "learner step"
-TIMED_EPOCHS = 6
+TIMED_EPOCHS = 24  # a few with falling kappa, the rest alike
+CANDIDATES = 2**15
 NEWTON_STEPS = 25  # of the gate: a typical number
 
 
@@ -140,7 +141,7 @@ def learner_step_seconds(n: int, m: int, device: torch.device, *, seed: int) -> 
     model = MixtureRegressor(
         n_inducing=m, bandwidths=PAPER.bandwidths, shared_bandwidth=PAPER.shared_bandwidth, device=str(device)
     )
-    learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model)
+    learner = ActiveLearner(Box(0.0, 1.0, n_candidates=max(CANDIDATES, 4 * n)), seed=seed, model=model)
     learner.run(SeededOracle(seed), sizes=[n // 2, n])
     begun = finished_work(device)
     learner.ask(n)

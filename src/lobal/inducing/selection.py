@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.inducing.clustering import kmeans_points
+from lobal.inducing.kmeans import kmeans_points
 from lobal.inducing.quantiles import quantile_points
 
 

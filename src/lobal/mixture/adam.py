@@ -1,5 +1,6 @@
 """Joint training of gate and experts by Adam, the protocol of Sec. 4.4.2."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -173,8 +174,10 @@ class Trainer:
             ([self._gate.whitened_mean], eta_G * eta),
             ([self._gate.means], eta_H * eta_G * eta),
         ]
-        # A recorded epoch sees a new rate only in a tensor.
-        rate = self._phi.new_tensor if self._is_on_gpu else float
+        # A recorded epoch sees a new rate only in a tensor, and the fused optimiser wants it in single precision.
+        rate = (
+            functools.partial(torch.tensor, dtype=torch.float32, device=self._phi.device) if self._is_on_gpu else float
+        )
         return torch.optim.Adam(
             [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in groups if leaves],
             capturable=self._is_on_gpu,
