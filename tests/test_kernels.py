@@ -263,26 +263,12 @@ def test_whitening_by_blocks_is_forward_substitution(
     torch.testing.assert_close(by_blocks @ factor.mT, rows, **EXACT)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("n", [0, 1, 5, 40])
-def test_a_self_product_is_a_product(n: int, dtype: torch.dtype, generator: torch.Generator) -> None:
-    A = uniform(generator, n, 6).to(dtype)
-    for matrix in (A, A[:, ::2], A.mT.contiguous().mT):
-        torch.testing.assert_close(kernels.self_product(matrix), matrix.mT @ matrix)
-
-
-def test_a_self_product_can_be_differentiated(generator: torch.Generator) -> None:
-    A = uniform(generator, 5, 3).requires_grad_()
-    (gradient,) = torch.autograd.grad(kernels.self_product(A).sum(), A)
-    torch.testing.assert_close(gradient, 2.0 * A.sum(dim=1, keepdim=True).expand(-1, 3))
-
-
 @pytest.mark.parametrize("entries", [1, 2 * 6 * 4, 2**24])
 def test_stacked_features_equal_the_whole(
     entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 10, 2)
-    features = features_at(Z)
+    features = features_at(Z, shared=tensor(0.5, 0.9))
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
     stacked = features.stacked(X)
     assert stacked.is_contiguous()

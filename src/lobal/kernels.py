@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias, final
 
 import torch
 from jaxtyping import Float
-from scipy.linalg import get_blas_funcs
 from torch import Tensor
 
 from lobal.arrays import Bandwidths, Inputs
@@ -132,16 +131,6 @@ def _whitened_by_blocks(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n
         inverse: Tensor = torch.linalg.solve_triangular(diagonal, identity, upper=False)
         solved[:, :, block] = right @ inverse.mT
     return solved
-
-
-def self_product(A: Float[Tensor, "n m"]) -> Float[Tensor, "m m"]:
-    """A^T A. It is symmetric, and on a CPU BLAS does half the work of a general product."""
-    if A.device.type != "cpu" or A.requires_grad:
-        return A.mT @ A
-    transposed = A.contiguous().numpy().T  # as BLAS likes it
-    (syrk,) = get_blas_funcs(("syrk",), (transposed,))
-    lower = torch.from_numpy(syrk(1.0, transposed).T)
-    return lower + lower.tril(-1).mT
 
 
 class Factor(NamedTuple):

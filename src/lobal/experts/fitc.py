@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.svgp import FullCovariance, SparseExperts, nystroem_diagonal
-from lobal.kernels import WhitenedFeatures, self_product
+from lobal.kernels import WhitenedFeatures
 
 LabelVariance: TypeAlias = Callable[[Float[Tensor, "L n"], Hyperparameters], Float[Tensor, "L n"]]
 
@@ -72,7 +72,7 @@ def _sides(
     if not counts.all():
         phi, root, residual = phi[counts], root[counts], residual[counts]
     weighted = phi * root[:, None]
-    return self_product(weighted), (root * residual) @ weighted
+    return weighted.mT @ weighted, (root * residual) @ weighted
 
 
 def normal_equations(parts: Iterable[Moments]) -> NormalEquations:

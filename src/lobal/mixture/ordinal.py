@@ -9,11 +9,11 @@ large T, which has few maxima, to one that is close to linear interpolation, and
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from lobal.arrays import Scalar
-from lobal.kernels import WhitenedFeatures, self_product
+from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import OrdinalGate
 
 # On the Doppler function 0.25 and 0.35 were best; 0.5 and more blur the ladder, less runs into the kinks.
@@ -24,7 +24,7 @@ ITERATIONS = 60
 LONGEST_STEP = 1.0  # of a position on the ladder: beyond, no parabola describes the utilities
 SUFFICIENT = 1e-4  # the share of the promised gain that a step has to bring
 HALVINGS = 30
-CONCAVE_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
+LEFT_OUT = (0.05, 0.2, 0.5, 1.0)  # shares of the concave part of the loss, tried in turn
 
 
 def fit_ordinal_gate(
@@ -95,13 +95,6 @@ class Place(NamedTuple):
     curvature: Float[Tensor, " n"]
 
 
-class Hessian(NamedTuple):
-    """The loss curves like convex - concave, both of them positive semidefinite."""
-
-    convex: Float[Tensor, "k k"]
-    concave: Float[Tensor, "k k"]
-
-
 @final
 class Climb:
     """The gate's objective and Newton's way to its optimum, parameters (mu_g, b)."""
@@ -143,26 +136,25 @@ class Climb:
         """The derivative of the loss in the parameters."""
         return self._prior * place.parameters - (self._weight * place.slope) @ self._design
 
-    def hessian(self, place: Place) -> Hessian:
-        """The second derivative of the loss in the parameters, in two parts."""
-        curvature = self._weight * place.curvature
-        return Hessian(
-            torch.diag(self._prior) + self._outer_products(-curvature), concave=self._outer_products(curvature)
-        )
+    def hessian(self, place: Place) -> Float[Tensor, "k k"]:
+        """The second derivative of the loss in the parameters."""
+        return torch.diag(self._prior) - self._outer_products(self._weight * place.curvature)
 
-    def _outer_products(self, weight: Float[Tensor, " n"]) -> Float[Tensor, "k k"]:
-        """Of the points with a positive weight."""
-        rows = weight > 0
-        return self_product(self._design[rows] * weight[rows].sqrt()[:, None])
+    def _outer_products(self, weight: Float[Tensor, " n"], rows: Bool[Tensor, " n"] | None = None) -> Tensor:
+        design = self._design if rows is None else self._design[rows]
+        return design.mT @ (design * (weight if rows is None else weight[rows])[:, None])
 
     def _newton_step(self, place: Place, gradient: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
         """Newton's step; where the loss is not convex, with as much of its concave part as leaves it so: downhill."""
-        convex, concave = self.hessian(place)
-        convex[0, 0] += 1e-9 * len(self._table)  # mu_g has no prior of its own
-        for share in CONCAVE_SHARES:
-            factor, failed = torch.linalg.cholesky_ex(convex - share * concave)
-            if not failed.item():
-                break
+        hessian = self.hessian(place)
+        hessian[0, 0] += 1e-9 * len(self._table)  # mu_g has no prior of its own
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        if failed.item():
+            concave = self._outer_products(self._weight * place.curvature, place.curvature > 0)
+            for share in LEFT_OUT:
+                factor, failed = torch.linalg.cholesky_ex(hessian + share * concave)
+                if not failed.item():
+                    break
         return -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
 
     def _along(self, place: Place, step: Float[Tensor, " k"], promise: float, temperature: float) -> Place | None:
