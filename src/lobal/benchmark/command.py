@@ -47,6 +47,7 @@ from lobal.versions import versions
 
 L = len(PAPER.bandwidths)
 CUT = "*"  # marks a training that did not come to its end
+MOST_STEPPED = 2**15  # labels at which a learner's step is timed: it takes a campaign to get there
 WARM_UP = 64  # labels of a first fit that is not counted: libraries are loaded and threads started by it
 
 
@@ -141,7 +142,9 @@ def _stages(plan: Plan, n: int, rates: Rates, rows: Sequence[Row]) -> list[Stage
     whole = found[ANALYTIC]
     floor = fit_floor(n, plan.m, L, rates)
     stages.append(Stage("whole fit", whole.seconds, floor))
-    stages.append(Stage(STEP, learner_step_seconds(n, plan.m, resolve_device(plan.device), seed=plan.seed), floor))
+    if n <= MOST_STEPPED:
+        step = learner_step_seconds(n, plan.m, resolve_device(plan.device), seed=plan.seed)
+        stages.append(Stage(STEP, step, floor))
     epoch = found[ADAM].seconds_per_epoch if ADAM in found else None
     if epoch is not None:
         stages.append(Stage(EPOCH, epoch, stage_floors(n, plan.m, L)[EPOCH].floor(rates)))
