@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.inducing.clustering import kmeans_points
+from lobal.inducing.kmeans import kmeans_points
 from lobal.inducing.quantiles import quantile_points
 from lobal.inducing.selection import inducing_points
 

@@ -1,0 +1,37 @@
+"""Inducing points drawn at random: the baseline."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def random_points(
+    X: Float[Tensor, "n d"],
+    m: int,
+    *,
+    generator: torch.Generator,
+    weight: Float[Tensor, " n"] | None = None,
+) -> Float[Tensor, "m d"]:
+    """m distinct rows of X, drawn one after the other in proportion to their weights.
+
+    The first m arrivals of a race in which every row arrives at a rate equal to its weight are such a draw.
+    """
+    distinct, rate = merged(X, torch.ones_like(X[:, 0]) if weight is None else weight)
+    uniform = torch.rand(len(distinct), dtype=X.dtype, generator=generator).to(X.device)
+    arrival = -torch.log1p(-uniform) / rate
+    return distinct[arrival.topk(m, largest=False).indices]
+
+
+def merged(X: Float[Tensor, "n d"], weight: Float[Tensor, " n"]) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
+    """The distinct rows that have weight, in ascending order, each with the weight of all its copies."""
+    counted = weight > 0.0
+    distinct, place = torch.unique(X[counted], dim=0, return_inverse=True)
+    return distinct, torch.zeros_like(distinct[:, 0]).index_add_(0, place, weight[counted])
+
+
+def drawn_rows(weight: Float[Tensor, " n"], number: int, *, generator: torch.Generator) -> Int[Tensor, " k"]:
+    """Row numbers drawn with replacement, in proportion to the weights."""
+    total = weight.cumsum(0)
+    uniform = torch.rand(number, dtype=weight.dtype, generator=generator).to(weight.device)
+    # From the right: a row of weight zero is not drawn, not even by a zero.
+    return torch.searchsorted(total, uniform * total[-1], right=True).clamp_max(len(weight) - 1)

@@ -1,0 +1,104 @@
+"""What labels say about their noise: the squares they leave when they are predicted from the others.
+
+A label that is left out misses its prediction by r = noise + error of the prediction, and the two are independent:
+E[r^2] = v + u, where u is the variance, and squared bias, of the prediction without the label. For a linear smoother
+with leverage h and noise that hardly changes nearby, the variance is about v h / (1 - h). The fit knows u as its own
+latent variance, which in a Gaussian process counts the bias to be expected too. It is kept beside r^2 and not
+subtracted from it, which might leave nothing. On the Doppler function it takes away most of the error: residuals alone
+take the fast waves for noise.
+
+What the model misses without knowing, because inducing points or labels are too few, counts as noise, as it does for
+whoever predicts the next label. Repeated labels at one input are free of it: k of them leave their own mean by squares
+with k - 1 degrees of freedom and u = 0, whatever the model.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Inputs
+from lobal.experts.exact import ExactExperts
+from lobal.experts.svgp import SparseExperts
+from lobal.mixture.leave_one_out import LeaveOneOut, condition, exact_leave_one_out, sparse_leave_one_out
+from lobal.mixture.model import Mixture
+from lobal.mixture.objective import gated_mean
+from lobal.mixture.stored_features import StoredFeatures
+from lobal.problems.problem import LabelledSet
+
+
+class SquaredErrors(NamedTuple):
+    """Sums of squares at inputs, and what is known about them."""
+
+    X: Inputs
+    total: Float[Tensor, " n"]  # S, above zero
+    freedom: Float[Tensor, " n"]  # nu, degrees of freedom
+    model_variance: Float[Tensor, " n"]  # u, variance that is not noise
+
+    def at(self, rows: Tensor) -> "SquaredErrors":
+        """Those in the given rows."""
+        return SquaredErrors(*(part[rows] for part in self))
+
+
+def squared_errors(
+    X: Inputs,
+    residual: Float[Tensor, " n"],
+    *,
+    labels: Float[Tensor, " n"] | None = None,
+    model_variance: Float[Tensor, " n"] | None = None,
+) -> SquaredErrors:
+    """The squares of leave-one-out residuals; with `labels`, inputs that are repeated speak for themselves.
+
+    The squared distances of k labels at one input to their own mean take the place of the residuals there.
+    """
+    u = torch.zeros_like(residual) if model_variance is None else model_variance
+    single = SquaredErrors(X, _above_zero(residual.square()), torch.ones_like(residual), u)
+    if labels is None:
+        return single
+    distinct, place, count = torch.unique(X, dim=0, return_inverse=True, return_counts=True)
+    mean = labels.new_zeros(len(distinct)).index_add(0, place, labels) / count
+    within = labels.new_zeros(len(distinct)).index_add(0, place, (labels - mean[place]).square())
+    several = count > 1
+    repeated = SquaredErrors(distinct, _above_zero(within), (count - 1).to(labels), torch.zeros_like(within))
+    parts = zip(single.at(~several[place]), repeated.at(several), strict=True)
+    return SquaredErrors(*(torch.cat(both) for both in parts))
+
+
+def left_out_errors(mixture: Mixture, points: LabelledSet, *, pool_repeated: bool = True) -> SquaredErrors:
+    """What a mixture leaves of the points it was fitted to, each of them predicted from all others.
+
+    The model's variance is that of the mixture, the spread of the experts' answers included. Unless `pool_repeated`,
+    inputs that are repeated count one by one like the others. Importance weights do not count.
+    """
+    answers, gate = _left_out_answers(mixture, points), mixture.gate(points.X)
+    mean = gated_mean(gate, answers.mean)
+    noise = mixture.experts.hyperparameters.noise if points.noise is None else points.noise
+    latent = answers.variance - noise + (answers.mean - mean).square()
+    return squared_errors(
+        points.X,
+        points.y - mean,
+        labels=points.y if pool_repeated else None,
+        model_variance=gated_mean(gate, latent).clamp_min(0.0),
+    )
+
+
+def _left_out_answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
+    match mixture.experts:
+        case SparseExperts() as experts:
+            stored, shared = StoredFeatures(experts.features, points.X), experts.hyperparameters
+            points = replace(points, weight=torch.ones_like(points.weight))
+            if points.noise is not None:
+                shared = shared._replace(noise=points.noise)
+            return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
+        case ExactExperts() as experts:
+            if not torch.equal(experts.inputs, points.X):
+                raise ValueError("exact experts know what they leave of their own points only, in their order")
+            return exact_leave_one_out(experts)
+    raise TypeError(f"experts must be sparse or exact to leave labels out, got {type(mixture.experts).__name__}")
+
+
+def _above_zero(squares: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Squares that have a logarithm; the bound is far below what rounding leaves of any label."""
+    return squares.clamp_min(torch.finfo(squares.dtype).tiny ** 0.5)

@@ -1,0 +1,62 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lobal.experiments import noise
+from lobal.experiments.noise import NoiseExperiment, attainable_rank, rank_correlation
+
+
+def replicated(path: Path, *, n: int = 300, k: int = 8) -> Path:
+    """Labels whose noise variance grows a hundredfold from left to right."""
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 1))
+    Z = np.sin(5.0 * X) + 0.05 * 10.0**X * rng.standard_normal((n, k))
+    np.savez(path, X=X, y=Z.mean(axis=1), Z=Z)
+    return path
+
+
+def test_the_noise_of_a_simple_function_is_ranked_as_well_as_can_be(tmp_path: Path) -> None:
+    file, output = replicated(tmp_path / "data.npz"), tmp_path / "noise.json"
+    app = typer.Typer()
+    app.command()(noise.main)
+    arguments = [str(file), "--output", str(output), "--n", "150", "--seeds", "1", "--replicates", "1,2"]
+    done = CliRunner().invoke(app, [*arguments, "--n-inducing", "32"])
+    assert done.exit_code == 0, done.output
+    (result,) = json.loads(output.read_text())["results"]
+    assert result["rank_1"] > result["attainable_rank"] - 0.1
+    assert result["rank_2"] > result["attainable_rank"] - 0.1
+    assert result["ratio_2"] == pytest.approx(1.0, abs=0.4)
+
+
+def test_a_constant_has_no_rank_correlation() -> None:
+    assert rank_correlation(np.ones(5), np.arange(5.0)) == 0.0
+    assert rank_correlation(np.arange(5.0), np.arange(5.0)) == pytest.approx(1.0)
+
+
+def test_without_differences_in_noise_nothing_can_be_ranked() -> None:
+    Z = np.random.default_rng(0).standard_normal((4000, 10))
+    assert attainable_rank(Z) < 0.3
+
+
+def test_the_attainable_rank_correlation_is_that_of_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    variance = np.exp(rng.standard_normal(4000))
+    Z = np.sqrt(variance)[:, None] * rng.standard_normal((4000, 10))
+    reached = rank_correlation(variance, Z.var(axis=1, ddof=1))
+    assert attainable_rank(Z) == pytest.approx(reached, abs=0.05)
+
+
+def test_a_file_without_replicates_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", X=np.zeros((3, 1)), y=np.zeros(3))
+    with pytest.raises(ValueError, match="'Z'"):
+        NoiseExperiment(data=str(tmp_path / "plain.npz"), replicates=(1,)).load()
+
+
+def test_more_replicates_than_there_are_is_refused(tmp_path: Path) -> None:
+    file = replicated(tmp_path / "data.npz")
+    with pytest.raises(ValueError, match="between 1 and 8"):
+        NoiseExperiment(data=str(file), replicates=(1, 9)).load()

@@ -1,0 +1,142 @@
+import gc
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from lobal.inducing.distributional import (
+    UNRESOLVED_NEIGHBOURS,
+    assignment,
+    distributional_points,
+    distributional_rows,
+    medoid,
+    seeds,
+)
+from lobal.inducing.spacing import BLOCK_ENTRIES, euclidean
+
+
+def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:
+    return torch.rand(n, d, dtype=torch.float64, generator=generator)
+
+
+def periodic(A: Tensor, B: Tensor) -> Tensor:
+    """Distances on a circle of circumference one."""
+    difference = (A - B.mT).abs()
+    return torch.minimum(difference, 1.0 - difference)
+
+
+def inertia(X: Tensor, rows: Tensor, weight: Tensor) -> float:
+    """Eq. (eq:dcInertia), a centre's own term left out."""
+    distance = assignment(X, X[rows], euclidean).distance
+    return (weight * torch.where(distance > 0.0, distance, 1.0).log()).sum().item()
+
+
+def test_points_are_rows_of_the_sample(generator: torch.Generator) -> None:
+    X = uniform(generator, 300)
+    points = distributional_points(X, 25, generator=generator)
+    assert euclidean(points, X).min(1).values.max() == 0.0
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_denser_regions_get_their_share_of_centres(d: int, generator: torch.Generator) -> None:
+    """Centres follow p itself: with p nine to one, nine to one, where those of k-means are three to one for d = 2."""
+    dense, thin = uniform(generator, 3600, d), uniform(generator, 400, d)
+    dense[:, 0] -= 1.0
+    centres = distributional_points(torch.cat([dense, thin]), 100, generator=generator)
+    assert 0.85 < (centres[:, 0] < 0.0).double().mean() < 0.94
+
+
+def test_a_periodic_distance_spreads_points_around_the_circle(generator: torch.Generator) -> None:
+    """The sample fills the circle but for its rotation: the gap across zero is a gap like any other."""
+    X = uniform(generator, 2000, 1)
+    points = distributional_points(X, 20, generator=generator, distance=periodic).sort(0).values[:, 0]
+    gaps = torch.cat([points.diff(), 1.0 + points[:1] - points[-1:]])
+    assert gaps.max() < 2.0 / 20
+    assert gaps.min() > 0.4 / 20
+
+
+def test_a_rotation_of_the_circle_rotates_the_points(generator: torch.Generator) -> None:
+    X = torch.randperm(4096, generator=generator)[:500, None].double() / 4096  # differences without rounding
+    rows = [
+        distributional_rows((X + shift) % 1.0, 20, generator=torch.Generator().manual_seed(0), distance=periodic)
+        for shift in (0.0, 0.25)
+    ]
+    assert torch.equal(*rows)
+
+
+def test_a_distance_may_look_objects_up_by_row_number(generator: torch.Generator) -> None:
+    """No coordinates are needed: rows hold numbers of objects that only the distance knows."""
+    objects = uniform(generator, 200, 3)
+    numbers = torch.arange(200, dtype=torch.float64)[:, None]
+
+    def between(A: Tensor, B: Tensor) -> Tensor:
+        return euclidean(objects[A[:, 0].long()], objects[B[:, 0].long()])
+
+    rows = distributional_rows(numbers, 15, generator=torch.Generator().manual_seed(1), distance=between)
+    assert torch.equal(rows, distributional_rows(objects, 15, generator=torch.Generator().manual_seed(1)))
+
+
+def test_lloyd_steps_lower_the_inertia(generator: torch.Generator) -> None:
+    X, weight = uniform(generator, 1500), torch.ones(1500, dtype=torch.float64)
+    start = seeds(X, 40, weight, euclidean, generator=torch.Generator().manual_seed(3))
+    rows = distributional_rows(X, 40, generator=torch.Generator().manual_seed(3))
+    assert inertia(X, rows, weight) < inertia(X, start, weight) - 10.0
+
+
+def test_the_medoid_has_the_smallest_sum_of_log_distances(generator: torch.Generator) -> None:
+    """Eq. (eq:dcClusterUpdate) written out, with distances of the nearest few counted alike."""
+    X, weight = uniform(generator, 40), uniform(generator, 40, 1)[:, 0]
+    D = torch.cdist(X, X)
+    smallest = D[D > 0].sort().values[round(UNRESOLVED_NEIGHBOURS / 40 * 1560) - 1].item()
+    costs = [sum(weight[j] * math.log(max(D[i, j].item(), smallest)) for j in range(40)) for i in range(40)]
+    best = medoid(X, torch.arange(40), weight, euclidean, generator=generator)
+    assert best == min(range(40), key=lambda i: costs[i])
+
+
+def test_units_of_distance_do_not_matter(generator: torch.Generator) -> None:
+    X, weight = uniform(generator, 300), uniform(generator, 300, 1)[:, 0]
+    rows = [
+        distributional_rows(unit * X, 20, generator=torch.Generator().manual_seed(0), weight=weight)
+        for unit in (1.0, 1024.0)
+    ]
+    assert torch.equal(*rows)
+
+
+def test_points_of_weight_zero_are_never_chosen(generator: torch.Generator) -> None:
+    X = uniform(generator, 400)
+    points = distributional_points(X, 20, generator=generator, weight=(X[:, 0] < 0.3).double())
+    assert points[:, 0].max() < 0.3
+
+
+def test_too_few_distinct_points_are_an_error_that_shows_the_numbers(generator: torch.Generator) -> None:
+    X = uniform(generator, 5).repeat(10, 1)
+    with pytest.raises(ValueError, match="must have 8 points at a distance from each other, got 5"):
+        distributional_points(X, 8, generator=generator)
+
+
+def test_no_more_than_a_block_of_distances_is_asked_for(generator: torch.Generator) -> None:
+    """The matrix of all distances to the centres would have four blocks, that of one cluster to its members more."""
+    sizes = []
+
+    def watched(A: Tensor, B: Tensor) -> Tensor:
+        sizes.append(len(A) * len(B))
+        return euclidean(A, B)
+
+    distributional_rows(uniform(generator, 8000), 128, generator=generator, distance=watched)
+    distributional_rows(uniform(generator, 8000), 1, generator=generator, distance=watched)
+    assert max(sizes) <= BLOCK_ENTRIES
+
+
+def test_memory_is_bounded_by_blocks_and_not_by_the_matrix_of_distances(generator: torch.Generator) -> None:
+    X, m = uniform(generator, 20_000), 256
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        assignment(X, X[:m], euclidean)
+    taken = peak = 0
+    for event in record.events():
+        if event.name == "[memory]":
+            taken += event.cpu_memory_usage
+            peak = max(peak, taken)
+    assert peak < 4 * 8 * BLOCK_ENTRIES < 8 * len(X) * m

@@ -1,0 +1,182 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from lobal.estimator import MixtureRegressor
+from lobal.kernels import gaussian, gram_matrices, squared_distances
+from lobal.mixture.noise import (
+    SMALLEST_SHARE,
+    NoiseModel,
+    NoiseSettings,
+    constant_log_variance,
+    derivatives,
+    estimate_noise,
+    log_likelihood,
+    log_variance_parameters,
+)
+from lobal.mixture.squared_errors import SquaredErrors, left_out_errors, squared_errors
+from lobal.problems.doppler import Doppler
+from lobal.problems.problem import LabelledSet
+
+WIDTH = torch.tensor(0.1).double()
+
+
+def noisy(n: int, *, d: int = 1, slope: float = 0.0, seed: int = 0) -> SquaredErrors:
+    """Residuals of variance 4 exp(slope (x_1 - 1/2)) and nothing else."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(n, d, dtype=torch.float64, generator=generator)
+    deviation = 2.0 * (0.5 * slope * (X[:, 0] - 0.5)).exp()
+    return squared_errors(X, deviation * torch.randn(n, dtype=torch.float64, generator=generator))
+
+
+def estimated(errors: SquaredErrors, *, shared: Tensor = WIDTH, seed: int = 0, **settings: object) -> NoiseModel:
+    generator = torch.Generator().manual_seed(seed)
+    chosen = NoiseSettings(**({"n_inducing": 32} | settings))
+    return estimate_noise(errors, shared=shared, generator=generator, settings=chosen)
+
+
+def test_constant_noise_is_the_mean_square() -> None:
+    errors = noisy(300)
+    assert constant_log_variance(errors).exp().item() == pytest.approx(errors.total.mean().item())
+
+
+def test_homoscedastic_residuals_give_a_constant_almost_always() -> None:
+    models = [estimated(noisy(200, seed=seed), seed=seed) for seed in range(5)]
+    assert sum(model.is_constant for model in models) >= 4
+    X = torch.linspace(-1, 2, 50).double()[:, None]
+    assert all((model(X) - 4.0).abs().max() < 2.0 for model in models)
+
+
+def test_degrees_of_freedom_count_like_as_many_squares() -> None:
+    errors = noisy(40)
+    pooled = SquaredErrors(
+        errors.X[::2], errors.total[::2] + errors.total[1::2], torch.full((20,), 2.0).double(), torch.zeros(20).double()
+    )
+    both = SquaredErrors(*(part[::2].repeat_interleave(2, dim=0) for part in errors))._replace(total=errors.total)
+    design = torch.rand(20, 3).double()
+    level = constant_log_variance(pooled)
+    found = log_variance_parameters(design, pooled, level)
+    assert torch.allclose(found, log_variance_parameters(design.repeat_interleave(2, dim=0), both, level))
+
+
+def test_known_model_variance_is_not_taken_for_noise() -> None:
+    generator = torch.Generator().manual_seed(1)
+    X, u = (torch.rand(4000, 1, dtype=torch.float64, generator=generator) for _ in range(2))
+    residual = (1.0 + 5.0 * u[:, 0]).sqrt() * torch.randn(4000, dtype=torch.float64, generator=generator)
+    errors = squared_errors(X, residual, model_variance=5.0 * u[:, 0])
+    assert constant_log_variance(errors).exp().item() == pytest.approx(1.0, abs=0.2)
+
+
+def test_derivatives_agree_with_autograd() -> None:
+    g = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    errors = noisy(6)._replace(freedom=torch.arange(1.0, 7.0).double(), model_variance=torch.rand(6).double())
+    slope, curvature = derivatives(g.detach(), errors)
+    (first,) = torch.autograd.grad(log_likelihood(g, errors).sum(), g, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), g)
+    assert torch.allclose(slope, first)
+    assert torch.allclose(curvature, -second)
+
+
+def test_newtons_method_ends_where_the_posterior_is_flat() -> None:
+    errors = noisy(50)._replace(model_variance=torch.rand(50).double())
+    design, level = torch.randn(50, 5).double(), constant_log_variance(errors)
+    theta = log_variance_parameters(design, errors, level).requires_grad_()
+    posterior = log_likelihood(level + design @ theta, errors).sum() - 0.5 * theta.square().sum()
+    (gradient,) = torch.autograd.grad(posterior, theta)
+    assert gradient.abs().max() < 1e-3
+
+
+def test_with_every_point_inducing_it_is_the_dense_gaussian_process() -> None:
+    errors = noisy(40, slope=8.0)
+    model = estimated(errors, n_inducing=40, widths=(3.0,), scales=(2.0,))
+    K = 1.0 + 2.0 * gram_matrices(squared_distances(errors.X, errors.X), 3.0 * WIDTH[None], gaussian)[0]
+    root = torch.linalg.cholesky(K + 1e-8 * torch.eye(40))
+    level = constant_log_variance(errors)
+
+    def negative(z: np.ndarray) -> tuple[float, np.ndarray]:
+        leaf = torch.tensor(z, requires_grad=True)
+        value = 0.5 * leaf.square().sum() - log_likelihood(level + root @ leaf, errors).sum()
+        return value.item(), torch.autograd.grad(value, leaf)[0].numpy()
+
+    z = minimize(negative, np.zeros(40), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15}).x
+    assert not model.is_constant
+    assert torch.allclose(model(errors.X).log(), level + root @ torch.tensor(z), atol=1e-3)
+
+
+def test_other_units_of_the_labels_scale_the_variance() -> None:
+    errors = noisy(200, slope=6.0)
+    larger = errors._replace(total=1e6 * errors.total, model_variance=1e6 * errors.model_variance)
+    X = torch.linspace(0, 1, 20).double()[:, None]
+    model = estimated(errors)
+    assert not model.is_constant
+    assert torch.allclose(estimated(larger)(X), 1e6 * model(X), rtol=1e-6)
+    assert torch.allclose(model.scaled(1e6)(X), 1e6 * model(X))
+
+
+@pytest.mark.parametrize("shared", [[1.0, 100.0], [[1.0, 0.5], [0.5, 100.0]]])
+def test_units_of_the_columns_are_those_of_the_shared_bandwidth(shared: list) -> None:
+    width = 0.5 * torch.tensor(shared).double()
+    unit = noisy(200, d=2, slope=6.0)
+    X = unit.X @ (width.mT if width.ndim == 2 else width.diag())
+    found = estimated(unit._replace(X=X), shared=width)(X)
+    assert torch.allclose(found, estimated(unit, shared=torch.ones(2).double())(unit.X), rtol=1e-6)
+
+
+def test_far_from_the_labels_the_variance_is_an_ordinary_one() -> None:
+    model = estimated(noisy(500, slope=6.0))
+    X = torch.tensor([[-100.0], [100.0]]).double()
+    assert torch.allclose(model(X), model.mean.exp().expand(2))
+    inside = model(torch.linspace(0, 1, 100).double()[:, None])
+    assert inside.min() <= model(X).min() <= inside.max()
+
+
+def test_no_residual_at_all_gives_the_smallest_noise_there_is() -> None:
+    X = torch.linspace(0, 1, 30).double()[:, None]
+    variance = estimated(squared_errors(X, torch.zeros(30).double()))(X)
+    assert (variance > 0).all()
+    assert variance.max() < 1e-100
+
+
+def test_residuals_that_the_model_explains_leave_little_noise_but_some() -> None:
+    errors = noisy(200)._replace(model_variance=torch.full((200,), 10.0).double())
+    variance = estimated(errors)(errors.X)
+    assert (variance >= 0.99 * SMALLEST_SHARE * errors.total.mean()).all()
+    assert variance.max() < 0.1 * errors.total.mean()
+
+
+def test_a_noise_model_survives_being_taken_apart() -> None:
+    model = estimated(noisy(300, slope=6.0))
+    back = NoiseModel.from_tensors(model.tensors())
+    X = torch.linspace(-1, 2, 40).double()[:, None]
+    assert not model.is_constant
+    assert torch.equal(model(X), back(X))
+
+
+def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(400, 1, dtype=torch.float64, generator=generator).repeat(2, 1)
+    truth = (4.0 * X[:, 0]).exp()
+    labels = 50.0 * X[:, 0] + truth.sqrt() * torch.randn(800, dtype=torch.float64, generator=generator)
+    variance = estimated(squared_errors(X, torch.full((800,), 99.0).double(), labels=labels))(X)
+    assert (variance / truth).log().abs().mean() < 0.2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_noise_of_the_doppler_function_is_found(seed: int) -> None:
+    problem, rng = Doppler(heteroscedastic=True), np.random.default_rng(seed)
+    x = rng.random(1024)
+    y = problem.labels(x, rng)
+    fitted = MixtureRegressor(random_state=0, n_inducing=128).fit(x[:, None], y)
+    labels = torch.tensor((y - fitted.label_mean_) / fitted.label_scale_)
+    points = LabelledSet(X=torch.tensor(x)[:, None], y=labels, weight=torch.ones_like(labels))
+    model = estimated(left_out_errors(fitted.mixture_, points), shared=fitted.mixture_.shared)
+    grid = np.linspace(0, 1, 201)
+    found = fitted.label_scale_**2 * model(torch.tensor(grid)[:, None]).numpy()
+    truth = problem.noise_variance(grid)
+    assert np.corrcoef(found, truth)[0, 1] > 0.95
+    assert np.abs(found / truth - 1.0).mean() < 0.25
+    assert math.isclose(found.mean(), truth.mean(), rel_tol=0.15)
