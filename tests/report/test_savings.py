@@ -102,8 +102,13 @@ def test_impossible_errors_are_refused(active: Any, random: Any, message: str) -
         (1.10, 0.03, "active learning cost 10% ± 3% more labels"),
     ],
 )
-def test_the_verdict_needs_two_standard_errors(rho: float, standard_error: float, sentence: str) -> None:
-    assert verdict(rho, standard_error) == sentence
+def test_the_verdict_tells_a_gain_from_chance(rho: float, standard_error: float, sentence: str) -> None:
+    assert verdict(rho, standard_error, repetitions=16) == sentence
+
+
+@pytest.mark.parametrize(("repetitions", "is_clear"), [(2, False), (8, False), (9, True), (1000, True)])
+def test_few_repetitions_have_to_differ_by_more(repetitions: int, is_clear: bool) -> None:
+    assert ("saved" in verdict(0.93, 0.03, repetitions=repetitions)) == is_clear
 
 
 def test_one_repetition_has_no_verdict() -> None:
@@ -114,7 +119,7 @@ def test_one_repetition_has_no_verdict() -> None:
 @pytest.mark.parametrize(("rho", "standard_error"), [(0.0, 0.1), (math.nan, 0.1), (0.5, -0.1), (0.5, math.inf)])
 def test_a_verdict_on_impossible_numbers_is_refused(rho: float, standard_error: float) -> None:
     with pytest.raises(ValueError, match="must be"):
-        verdict(rho, standard_error)
+        verdict(rho, standard_error, repetitions=8)
 
 
 def test_the_expectation_names_the_share_to_be_saved() -> None:

@@ -63,6 +63,7 @@ class MixtureSettings:
     refit: bool = True  # condition the experts once more under the trained gate
     exchange: bool = False  # put exact experts in the place of the sparse ones at the end
     training: AdamSettings | AnalyticSettings = field(default_factory=AnalyticSettings)
+    cache_bytes: int | None = None  # features that take more are recomputed when needed; None: the default, 4 GiB
     adaptive: bool = False  # move the ladder of bandwidths to where it is used (analytic engine, sparse experts)
 
 
@@ -210,7 +211,7 @@ def _climbed(
     largest = FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
     for _ in range(CHANGES):
         features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared=start.shared, kernel=settings.kernel)
-        stored = StoredFeatures(features, points.X)
+        stored = StoredFeatures(features, points.X, settings.cache_bytes)
         trained = train(stored, points, gate_features, shared, training, progress)
         # A bandwidth too small for the inducing points takes all for noise: no reason to ask for a smaller one.
         resolved = (trained.gate(points.X).mT * stored.explained).mean(dim=1)
@@ -302,7 +303,14 @@ def _sparse_responses(
         shared=start.shared,
         kernel=settings.kernel,
     )
-    return SparseResponses(points, _steering(data), features, start.hyperparameters, covariance=settings.covariance)
+    return SparseResponses(
+        points,
+        _steering(data),
+        features,
+        start.hyperparameters,
+        covariance=settings.covariance,
+        cache_bytes=settings.cache_bytes,
+    )
 
 
 def _dense_responses(

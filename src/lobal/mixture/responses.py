@@ -131,9 +131,10 @@ class SparseResponses(Responses):
         initial: Hyperparameters,
         *,
         covariance: CovarianceModel = zero_covariance,
+        cache_bytes: int | None = None,
     ) -> None:
         self.points, self.validation = points, validation
-        self._stored = StoredFeatures(features, points.X)
+        self._stored = StoredFeatures(features, points.X, cache_bytes)
         self._phi_validation = features(validation.X)
         self._mean = initial.mean.detach().clone().requires_grad_()
         self._log_scale = initial.scale.detach().log().requires_grad_()

@@ -14,7 +14,7 @@ from lobal.kernels import WhitenedFeatures, rows_at_once
 
 logger = logging.getLogger(__name__)
 
-# Features are kept if they take no more than this; beyond it they are recomputed whenever they are needed.
+# Features are kept if they take no more than this, unless told otherwise; else recomputed whenever they are needed.
 CACHE_BYTES = 4 * 2**30
 
 
@@ -22,16 +22,16 @@ CACHE_BYTES = 4 * 2**30
 class StoredFeatures:
     """Features of all experts at all training points."""
 
-    def __init__(self, features: WhitenedFeatures, X: Inputs) -> None:
+    def __init__(self, features: WhitenedFeatures, X: Inputs, cache_bytes: int | None = None) -> None:
         self.features, self.X = features, X
-        self._kept = self._everything()
+        self._kept = self._everything(CACHE_BYTES if cache_bytes is None else cache_bytes)
         self._gathered: Float[Tensor, "L b m"] | None = None  # memory is dear to ask for anew at every step
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
 
-    def _everything(self) -> Float[Tensor, "L n m"] | None:
+    def _everything(self, cache_bytes: int) -> Float[Tensor, "L n m"] | None:
         shape = (len(self.features.bandwidths), len(self.X), len(self.features.points))
         size = torch.Size(shape).numel() * self.X.element_size()
-        if size > CACHE_BYTES:
+        if size > cache_bytes:
             logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
             return None
         logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
