@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -28,3 +30,13 @@ def test_the_noise_is_that_of_the_model_at_all_candidates(noise: object, monkeyp
     model = MixtureRegressor(**MODEL.get_params() | {"noise": noise}).fit(X, np.sin(9.0 * X[:, 0]))
     monkeypatch.setattr(scoring, "CHUNK", 7)
     np.testing.assert_array_equal(scores().noise(model), model.noise_variance(X))
+
+
+def test_noise_that_was_estimated_is_that_of_the_model_at_all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    labels = np.sin(9.0 * X[:, 0]) + 0.02 * 50.0 ** X[:, 0] * rng.standard_normal(100)
+    model = MixtureRegressor(**MODEL.get_params() | {"noise": "estimate", "smoothness": math.inf}).fit(X, labels)
+    monkeypatch.setattr(scoring, "CHUNK", 7)
+    noise = scores().noise(model)
+    np.testing.assert_allclose(noise, model.noise_variance(X), rtol=1e-12)
+    assert noise.max() > 5.0 * noise.min()

@@ -139,3 +139,18 @@ for call in (
         raise AssertionError("nothing was wrong")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_smoothness_of_a_learner_is_a_number_and_says_where_to_get_one() -> None:
+    with pytest.raises(TypeError, match=r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"):
+        learner_settings(**GOOD | {"smoothness": "estimate"})
+    with pytest.raises(
+        ValueError, match=r"a learner takes smoothness itself, got 'estimate' as its model's; math\.inf"
+    ):
+        learner_settings(**GOOD | {"model": MixtureRegressor(smoothness="estimate")})
+
+
+def test_noise_to_be_estimated_is_kept_as_a_word() -> None:
+    settings = learner_settings(**GOOD | {"model": MixtureRegressor(noise="estimate")})
+    assert settings["model"]["noise"] == "estimate"
+    assert settings["functions"] == []

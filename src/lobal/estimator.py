@@ -2,8 +2,9 @@
 
 import math
 import os
-import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,7 +24,9 @@ from lobal.kernels import kernel_named
 from lobal.mixture.adam import AdamSettings, Epoch
 from lobal.mixture.analytic import GATE_SCALE, AnalyticSettings
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.heteroscedastic import fit_with_estimated_noise
 from lobal.mixture.model import bandwidth_volume
+from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import (
     COVARIANCES,
     OBJECTIVES,
@@ -32,12 +35,16 @@ from lobal.mixture.options import (
     choice,
     default_bandwidths,
     default_penalty,
+    plain_options,
     positive,
     share_of,
+    unless_estimated,
     whole,
 )
 from lobal.mixture.progress import progress_display
-from lobal.mixture.storage import mixture_from, mixture_tensors
+from lobal.mixture.smoothness import smoothness_by_mixtures
+from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
+from lobal.mixture.validation import split_labels, validation_error
 from lobal.problems.problem import LabelledSet
 from lobal.record import load_record, save_record
 
@@ -50,6 +57,7 @@ SCALARS = (
     "label_scale_",
     "noise_",
     "scale_",
+    "smoothness_",
     "intrinsic_dimension_",
     "validation_error_",
     "n_features_in_",
@@ -79,7 +87,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         sparsity: kappa, the most experts that answer at one point; two under the analytic engine.
         penalty: theta, the price of small bandwidths. By default the analytic engine prices leverage instead, and
             Adam's theta falls with the number of labels.
-        noise: label noise variance if known, a number or a function of the inputs; learned by default.
+        noise: label noise variance if known, a number or a function of the inputs; by default a constant is learned.
+            "estimate" lets it differ from place to place, where leave-one-out errors speak for that, at the price of a
+            second fit (analytic engine only). Errors that the model does not know of count as noise: label some inputs
+            twice where they may exceed it.
         scale: initial lambda_E; by default that of the best single Gaussian process.
         weighted: whether sample_weight acts on the training, or on `validation_error_` alone; by default the former
             under Adam, where it always does, and the latter under the analytic engine, which is more exact without.
@@ -87,7 +98,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         covariance: how training treats the inducing values' covariance: "zero" (the paper), "diagonal" or "full".
         refit: condition the experts once more on all labels under the trained gate, with their full posterior.
         exchange: put exact experts in the place of the sparse ones at the end.
-        smoothness: alpha, how often the target is differentiable.
+        smoothness: alpha, how often the target is differentiable. "estimate" compares Matern kernels of different
+            order, at the price of four more fits. Give the noise if it is known: roughness is easily taken for noise,
+            and inducing points that are too few look like roughness.
         intrinsic_dimension: delta; estimated from the inputs by default.
         learning_rate: eta_0.
         hyperparameter_rate: eta_H, relative to the learning rate.
@@ -118,14 +131,14 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         gate_scale: float | None = None,
         sparsity: int = 2,
         penalty: float | None = None,
-        noise: float | NoiseFunction | None = None,
+        noise: float | NoiseFunction | Literal["estimate"] | None = None,
         scale: float | None = None,
         weighted: bool | None = None,
         objective: Literal["elbo", "mse"] = "elbo",
         covariance: Literal["zero", "diagonal", "full"] = "zero",
         refit: bool = True,
         exchange: bool = False,
-        smoothness: float = math.inf,
+        smoothness: float | Literal["estimate"] = math.inf,
         intrinsic_dimension: float | None = None,
         learning_rate: float = 0.01,
         hyperparameter_rate: float = 0.2,
@@ -200,6 +213,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inputs, labels = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
         )
+        self.noise_model_: NoiseModel | None = None  # v(x) in units of the labels; none where it is constant or known
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(labels, dtype=np.float64)
         weights = as_column(1.0 if sample_weight is None else sample_weight, name="sample_weight", length=len(labels))
@@ -209,15 +223,15 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 f"at least {SMALLEST_TRAINING_SET} points need a sample_weight above zero, got {counted.sum()}"
             )
         self._measure(inputs[counted], labels[counted], generator)
-        noise = self.noise if noise_variance is None else noise_variance
+        given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
+        noise = given if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weights, noise, inducing_weight)
         data = self._training_data(labelled, validation, generator)
         settings = self._settings(len(data.points))
-        self.history_: list[Epoch] = []
-        with progress_display(self.verbose, self.max_epochs, is_adam=self.engine == "adam") as show:
-            fitted = fit_mixture(data, settings, generator, lambda epoch: self._note(epoch, show))
+        self._measure_smoothness(data, settings, generator)
+        fitted = self._train(data, settings, generator)
         self.mixture_, shared = fitted.mixture, fitted.hyperparameters
-        self.validation_error_ = self._validation_error(data, fitted)
+        self.validation_error_ = validation_error(data, fitted, self.history_, scale=self.label_scale_)
         self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
         self.scale_ = self.label_scale_**2 * float(shared.scale)
         return self
@@ -256,13 +270,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inputs = self._inputs(X)
         if density is not None:
             values = self._tensor(as_column(density, name="density", length=len(inputs), positive=True))
-        elif math.isinf(self.smoothness):
+        elif self.density_ is None:
             values = torch.ones_like(inputs[:, 0])
         else:
             values = self.density_(inputs).clamp_min(self.density_.floor)
         bandwidth = self._local_bandwidth(inputs)
         return _array(
-            local_complexity(bandwidth, values, smoothness=self.smoothness, dimension=self.intrinsic_dimension_)
+            local_complexity(bandwidth, values, smoothness=self.smoothness_, dimension=self.intrinsic_dimension_)
         )
 
     def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
@@ -274,17 +288,20 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def noise_variance(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Variance of the noise of a new label: learned, given, or the average of what was given label by label."""
         inputs = self._inputs(X)
+        if self.noise_model_ is not None:
+            return _array(self.noise_model_(inputs))
         return _known_noise(self.noise if callable(self.noise) else self.noise_, _array(inputs))
+
+    @property
+    def has_constant_noise(self) -> bool:
+        """Whether the noise of a new label is the same everywhere."""
+        check_is_fitted(self)
+        return self.noise_model_ is None and not callable(self.noise)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle."""
         check_is_fitted(self)
-        tensors, mixture = mixture_tensors(self.mixture_)
-        if not math.isinf(self.smoothness):
-            tensors |= {
-                "density.centres": self.density_.centres.cpu(),
-                "density.widths": self.density_.widths.cpu(),
-            }
+        tensors, mixture = parts_tensors(FittedParts(self.mixture_, self.density_, self.noise_model_))
         scalars = {name: getattr(self, name) for name in SCALARS}
         scalars["feature_names"] = list(getattr(self, "feature_names_in_", []))
         save_record(
@@ -292,7 +309,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             tensors,
             {
                 "mixture": mixture,
-                "parameters": plain_parameters(self),
+                "parameters": plain_options(self.get_params()),
                 "history": self.history_,
                 **scalars,
             },
@@ -304,14 +321,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         tensors, fields = load_record(path)
         tensors = {name: tensor.to(resolve_device(device)) for name, tensor in tensors.items()}
         model = cls(**{**fields["parameters"], "device": device})
+        fields = {"smoothness_": model.smoothness, **fields}  # format 1 has it among the parameters only
         for name in SCALARS:
             setattr(model, name, fields[name])
         if fields["feature_names"]:
             model.feature_names_in_ = np.asarray(fields["feature_names"], dtype=object)
         model.history_ = [Epoch(*epoch) for epoch in fields["history"]]
-        if not math.isinf(model.smoothness):
-            model.density_ = KernelDensity(centres=tensors["density.centres"], widths=tensors["density.widths"])
-        model.mixture_ = mixture_from(tensors, fields["mixture"])
+        model.mixture_, model.density_, model.noise_model_ = parts_from(tensors, fields["mixture"])
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -328,7 +344,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared)
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
-        """The labels' mean and spread, the inputs' intrinsic dimension and, where it is needed, density."""
+        """The labels' mean and spread, and the inputs' intrinsic dimension."""
         spread = float(y.std())
         self.label_mean_ = float(y.mean())
         self.label_scale_ = spread if spread > 1e-12 * np.abs(y).max() else 1.0
@@ -338,9 +354,29 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             if self.intrinsic_dimension is None
             else positive("intrinsic_dimension", self.intrinsic_dimension)
         )
-        if not math.isinf(self.smoothness):
-            positive("smoothness", self.smoothness)
-            self.density_ = KernelDensity.fit(inputs, generator=generator)
+
+    def _measure_smoothness(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> None:
+        """alpha, estimated on request, and where it is finite the density of the inputs."""
+        alpha = unless_estimated("smoothness", self.smoothness, otherwise="a number above zero")
+        if alpha is None:
+            analytic = replace(settings, training=self._analytic())
+            alpha = smoothness_by_mixtures(data, analytic, generator).alpha
+        self.smoothness_ = float(alpha)
+        self.density_: KernelDensity | None = None
+        if self.smoothness_ != math.inf:
+            positive("smoothness", self.smoothness_)
+            self.density_ = KernelDensity.fit(data.in_the_end().X, generator=generator)
+
+    def _train(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> FittedMixture:
+        """The mixture, and on request the noise model that goes with it."""
+        self.history_: list[Epoch] = []
+        with progress_display(self.verbose, self.max_epochs, is_adam=self.engine == "adam") as show:
+            note = partial(self._note, show=show)
+            if not isinstance(self.noise, str) or data.points.noise is not None:
+                return fit_mixture(data, settings, generator, note)
+            fitted, noise = fit_with_estimated_noise(data, settings, generator, note)
+        self.noise_model_ = None if noise is None else noise.scaled(self.label_scale_**2)
+        return fitted
 
     def _labelled(
         self,
@@ -372,30 +408,15 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         generator: torch.Generator,
     ) -> TrainingData:
         """The labels split into those that train, those that steer and, on request, those the gate learns from."""
-        order = torch.randperm(len(labelled), generator=generator).to(labelled.y.device)
         n_gate = share_of(self.gate_fraction, len(labelled), "gate_fraction") if self.experts == "exact" else 0
-        gate_set = labelled[order[:n_gate]] if n_gate else None
+        share = share_of(self.validation_fraction, len(labelled), "validation_fraction")
+        steering: LabelledSet | int | None
         if validation is not None:
             X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
-            noise = self.noise if callable(self.noise) else None
-            steering = self._labelled(X, y, None, noise)
-            return TrainingData(
-                points=labelled[order[n_gate:]], validation=steering, gate_set=gate_set, keep_validation=True
-            )
-        share = share_of(self.validation_fraction, len(labelled), "validation_fraction")
-        if self.engine == "analytic":
-            return TrainingData(points=labelled[order[n_gate:]], gate_set=gate_set)
-        n_validation = min(max(share, 2), LARGEST_VALIDATION_SET)
-        if len(labelled) - n_gate - n_validation < SMALLEST_TRAINING_SET // 2:
-            raise ValueError(
-                f"of {len(labelled)} labels, {n_validation} steer and {n_gate} train the gate, which leaves fewer than "
-                f"{SMALLEST_TRAINING_SET // 2} for the experts; lower validation_fraction or gate_fraction"
-            )
-        return TrainingData(
-            points=labelled[order[n_gate + n_validation :]],
-            validation=labelled[order[n_gate : n_gate + n_validation]],
-            gate_set=gate_set,
-        )
+            steering = self._labelled(X, y, None, self.noise if callable(self.noise) else None)
+        else:
+            steering = None if self.engine == "analytic" else min(max(share, 2), LARGEST_VALIDATION_SET)
+        return split_labels(labelled, n_gate=n_gate, validation=steering, generator=generator)
 
     def _settings(self, n: int) -> MixtureSettings:
         """The options in the mixture's own terms: objects for names, labels in units of their spread."""
@@ -419,19 +440,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             training=choice("engine", self.engine, engines),
             adaptive=self.bandwidths is None,
         )
-
-    def _validation_error(self, data: TrainingData, fitted: FittedMixture) -> float:
-        """Root mean squared, in units of the labels: on the validation labels, or leave-one-out without them."""
-        if fitted.residual is None:
-            # Errors before kappa reached its terminal value are another model's.
-            final = [epoch for epoch in self.history_ if epoch.kappa == self.history_[-1].kappa]
-            return min(epoch.validation_error for epoch in final)
-        validation = data.validation
-        if validation is None:
-            residual, weight = fitted.residual, data.known().weight
-        else:
-            residual, weight = validation.y - self.mixture_.mean(validation.X), validation.weight
-        return self.label_scale_ * (weight @ residual.square() / weight.sum()).sqrt().item()
 
     def _width(self, name: str) -> Float[Tensor, "..."] | None:
         width = bandwidth_matrix(name, getattr(self, name), self.n_features_in_)
@@ -459,7 +467,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             max_epochs=whole("max_epochs", self.max_epochs),
         )
 
-    def _note(self, epoch: Epoch, show: Callable[[Epoch], None]) -> None:
+    def _note(self, epoch: Epoch, *, show: Callable[[Epoch], None]) -> None:
         """Keep and show what an epoch saw, its error in units of the labels."""
         epoch = epoch._replace(validation_error=self.label_scale_ * epoch.validation_error)
         self.history_.append(epoch)
@@ -474,14 +482,3 @@ def _known_noise(noise: ArrayLike | NoiseFunction, X: Float[ndarray, "n d"]) -> 
 def _array(values: Float[Tensor, "..."]) -> Float[ndarray, "..."]:
     result: ndarray[Any, Any] = values.detach().cpu().numpy()
     return result
-
-
-def plain_parameters(model: MixtureRegressor) -> dict[str, Any]:
-    """A model's options as JSON can hold them: arrays become lists; what is no data is left out, said aloud."""
-    plain = {}
-    for name, value in model.get_params().items():
-        if callable(value) or isinstance(value, np.random.RandomState):
-            warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=3)
-            continue
-        plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
-    return plain

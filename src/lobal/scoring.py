@@ -39,7 +39,7 @@ class Scores:
 
     def noise(self, model: MixtureRegressor) -> Float[Tensor, " N"]:
         """The variance of a label's noise."""
-        if not callable(model.noise):
+        if model.has_constant_noise:
             # One number, shown at all candidates: it takes no memory.
             constant = model.noise_variance(rows_at(self.candidates.X, slice(0, 1)))
             return torch.from_numpy(constant).expand(len(self.candidates))

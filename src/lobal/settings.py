@@ -13,13 +13,17 @@ from jaxtyping import Float, Real
 from numpy import ndarray
 
 from lobal.arrays import as_matrix
-from lobal.estimator import MixtureRegressor, plain_parameters
+from lobal.estimator import MixtureRegressor
+from lobal.mixture.options import plain_options
 from lobal.problems.oracles import as_labels
 from lobal.problems.spaces import Box, Pool
 from lobal.sampling import Draw, draw_low_dispersion, draw_random
 
 DRAWS: dict[str, Draw] = {"random": draw_random, "low_dispersion": draw_low_dispersion}
 
+SMOOTHNESS = (
+    "math.inf for a smooth target; lobal.MixtureRegressor(smoothness='estimate').fit(X, y).smoothness_ is a number too"
+)
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 
 Validation: TypeAlias = tuple[Real[ndarray, "n d"], Float[ndarray, " n"]]
@@ -43,17 +47,19 @@ def learner_settings(
     functions = [name for name, value in options.items() if callable(value)]
     # The learner's seed takes the place of the model's.
     kept = {name: value for name, value in options.items() if name not in [*functions, "random_state"]}
+    if isinstance(model.smoothness, str):
+        raise ValueError(f"a learner takes smoothness itself, got {model.smoothness!r} as its model's; {SMOOTHNESS}")
     if not isinstance(draw, str) or draw not in DRAWS:
         raise ValueError(f"draw must be one of {sorted(DRAWS)}, got {draw!r}")
     return {
         "seed": whole_number("seed", seed, least=0),
-        "smoothness": _number("smoothness", smoothness, above=0.0, hint="math.inf for a smooth target"),
+        "smoothness": _number("smoothness", smoothness, above=0.0, hint=SMOOTHNESS),
         "intrinsic_dimension": _number(
             "intrinsic_dimension", intrinsic_dimension, above=0.0, most=1e6, hint="leave it out to have it estimated"
         ),
         "exploration": _number("exploration", exploration, least=0.0, most=1.0, hint="0.1 by default"),
         "draw": draw,
-        "model": plain_parameters(MixtureRegressor(**kept)),
+        "model": plain_options(MixtureRegressor(**kept).get_params()),
         "functions": functions,
     }
 

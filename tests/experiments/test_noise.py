@@ -7,7 +7,15 @@ import typer
 from typer.testing import CliRunner
 
 from lobal.experiments import noise
-from lobal.experiments.noise import NoiseExperiment, attainable_rank, rank_correlation
+from lobal.experiments.noise import (
+    NoiseExperiment,
+    attainable_rank,
+    correlation,
+    density_parts,
+    rank_correlation,
+    share_of_variance,
+)
+from tests.estimator_setting import quick, wave
 
 
 def replicated(path: Path, *, n: int = 300, k: int = 8) -> Path:
@@ -30,9 +38,27 @@ def test_the_noise_of_a_simple_function_is_ranked_as_well_as_can_be(tmp_path: Pa
     assert result["rank_1"] > result["attainable_rank"] - 0.1
     assert result["rank_2"] > result["attainable_rank"] - 0.1
     assert result["ratio_2"] == pytest.approx(1.0, abs=0.4)
+    assert result["follows_2"] > 0.8
+    assert 0.5 < result["share_2"] < 1.5
 
 
-def test_a_constant_has_no_rank_correlation() -> None:
+def test_the_noises_part_of_the_superior_density_is_its_root() -> None:
+    X, y = wave()
+    model = quick(noise=lambda X: 0.01 + X[:, 0]).fit(X, y)
+    parts = density_parts(model, X, seed=0)
+    expected = 0.5 * np.log(model.noise_variance(X))
+    np.testing.assert_allclose(parts.noise - parts.noise.mean(), expected - expected.mean(), atol=1e-9)
+
+
+def test_shares_of_the_variance_add_up_to_one() -> None:
+    first, second = np.random.default_rng(0).standard_normal((2, 50))
+    assert share_of_variance(first, second) + share_of_variance(second, first) == pytest.approx(1.0)
+    assert share_of_variance(first, np.zeros(50)) == pytest.approx(1.0)
+    assert share_of_variance(np.zeros(50), np.zeros(50)) == 0.0
+
+
+def test_a_constant_has_no_correlation() -> None:
+    assert correlation(np.ones(5), np.arange(5.0)) == 0.0
     assert rank_correlation(np.ones(5), np.arange(5.0)) == 0.0
     assert rank_correlation(np.arange(5.0), np.arange(5.0)) == pytest.approx(1.0)
 

@@ -148,6 +148,14 @@ def test_residuals_that_the_model_explains_leave_little_noise_but_some() -> None
     assert variance.max() < 0.1 * errors.total.mean()
 
 
+def test_no_variance_is_below_the_least_allowed() -> None:
+    model = estimated(noisy(500, slope=6.0))
+    X = torch.linspace(0, 1, 50).double()[:, None]
+    assert torch.allclose(model.at_least(4.0)(X), model(X).clamp_min(4.0))
+    assert model.at_least(1e9).is_constant
+    assert not model.at_least(4.0).is_constant
+
+
 def test_a_noise_model_survives_being_taken_apart() -> None:
     model = estimated(noisy(300, slope=6.0))
     back = NoiseModel.from_tensors(model.tensors())

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.record import Campaign, load_record
+from lobal.record import FORMAT_VERSION, Campaign, load_record
 from lobal.record.campaign import CAMPAIGN_FORMAT
 from lobal.record.files import make_folder
 from tests.record.processes import append_forever, create, hold, hold_with_a_worker, received, running
@@ -57,7 +57,7 @@ def test_steps_come_back_as_they_were(path: Path) -> None:
     assert seen.steps() == [0, 3, 12345]
     tensors, fields = seen.load_step(3)
     torch.testing.assert_close(tensors, {"density": density * 3}, rtol=0.0, atol=0.0)
-    assert fields == {"format": 1, "sizes": [0, 1], "alpha": math.inf}
+    assert fields == {"format": FORMAT_VERSION, "sizes": [0, 1], "alpha": math.inf}
     assert (path / "steps" / "0003.lobal").exists()
 
 

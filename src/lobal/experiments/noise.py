@@ -1,7 +1,9 @@
 """Noise that differs from place to place, estimated from labels and compared with repeated labels held out.
 
 The file's array Z holds several labels (replicates) of every row. A mixture is fitted to some replicates of some rows;
-the noise variance estimated from what it leaves is compared, at the other rows, with the variance of all replicates.
+the noise variance that it estimates is compared, at the other rows, with the variance of all replicates. The superior
+training density there should follow the noise: at alpha = infinity it is sqrt(v LFC q), so log p_sup less the parts of
+LFC and q is compared with the variance of the replicates too.
 
 python -m lobal.experiments.noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs/results/noise_ato.json
 """
@@ -25,10 +27,10 @@ from scipy.stats import spearmanr
 from lobal.arrays import as_matrix
 from lobal.estimator import MixtureRegressor
 from lobal.experiments.repetitions import Repetitions, Result
-from lobal.mixture.noise import NoiseModel, estimate_noise
-from lobal.mixture.squared_errors import left_out_errors
 from lobal.problems.files import load_npz
-from lobal.problems.problem import LabelledSet
+from lobal.problems.spaces import Pool
+from lobal.sampling import candidates_of
+from lobal.scoring import Scores
 
 REPLICATES = "1,2,5"
 MEASURES = {
@@ -36,6 +38,8 @@ MEASURES = {
     "ratio": "estimated / true variance",
     "error": "leave-one-out RMSE",
     "spread": "largest / smallest variance",
+    "follows": "density with noise",
+    "share": "share of noise in density",
 }
 
 
@@ -71,18 +75,6 @@ class NoiseExperiment:
         return Replicates(X.astype(np.float64), Z)
 
 
-def fitted_noise(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], model: MixtureRegressor, seed: int) -> NoiseModel:
-    """The noise variance in squared units of the labels, from what the fitted model leaves of them."""
-    labels = torch.from_numpy((y - model.label_mean_) / model.label_scale_)
-    points = LabelledSet(X=torch.from_numpy(X), y=labels, weight=torch.ones_like(labels))
-    noise = estimate_noise(
-        left_out_errors(model.mixture_, points),
-        shared=model.mixture_.shared,
-        generator=torch.Generator().manual_seed(seed),
-    )
-    return noise.scaled(model.label_scale_**2)
-
-
 def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
     """Estimates from n rows at all others, in columns such as "rank_2" for two labels a row."""
     X, Z = settings.load()
@@ -92,13 +84,49 @@ def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
     result: Result = {"n": n, "seed": seed, "attainable_rank": attainable_rank(Z[rest])}
     for k in settings.replicates:
         inputs, labels = np.repeat(X[rows], k, axis=0), Z[rows, :k].reshape(-1)
-        model = MixtureRegressor(n_inducing=settings.n_inducing, random_state=seed).fit(inputs, labels)
-        found = fitted_noise(inputs, labels, model, seed)(torch.from_numpy(X[rest])).numpy()
+        model = MixtureRegressor(noise="estimate", n_inducing=settings.n_inducing, random_state=seed)
+        found = model.fit(inputs, labels).noise_variance(X[rest])
+        density = density_parts(model, X[rest], seed)
         result[f"rank_{k}"] = rank_correlation(found, truth)
         result[f"ratio_{k}"] = float(found.mean() / truth.mean())
         result[f"error_{k}"] = model.validation_error_
         result[f"spread_{k}"] = float(found.max() / found.min())
+        result[f"follows_{k}"] = correlation(density.noise, np.log(truth))
+        result[f"share_{k}"] = share_of_variance(density.noise, density.complexity)
     return result
+
+
+class DensityParts(NamedTuple):
+    """What the logarithm of the superior training density owes to noise and complexity, up to constants."""
+
+    noise: Float[ndarray, " n"]
+    complexity: Float[ndarray, " n"]
+
+
+def density_parts(model: MixtureRegressor, X: Float[ndarray, "n d"], seed: int) -> DensityParts:
+    """The parts of the density that a learner with this model would aim for, were X its pool and alpha infinite.
+
+    The noise's is what complexity and test density leave of it.
+    """
+    candidates = candidates_of(Pool(X), seed=seed)
+    scores = Scores(candidates=candidates, smoothness=math.inf, dimension=model.intrinsic_dimension_)
+    lfc = scores.complexity(model, torch.ones_like(candidates.test_density))
+    density = scores.superior(lfc, scores.noise(model))
+    noise = density.log() - 0.5 * lfc.log() - 0.5 * candidates.test_density.log()
+    return DensityParts(noise.numpy(), (0.5 * lfc.log()).numpy())
+
+
+def share_of_variance(part: Float[ndarray, " n"], other: Float[ndarray, " n"]) -> float:
+    """The share of a part in the variance of the sum of both; the shares of the two add up to one."""
+    total = np.var(part + other)
+    return (
+        0.0 if total == 0.0 else float(np.mean((part - part.mean()) * (part + other - (part + other).mean())) / total)
+    )
+
+
+def correlation(found: Float[ndarray, " n"], truth: Float[ndarray, " n"]) -> float:
+    """Pearson's; zero for a constant."""
+    return 0.0 if np.ptp(found) <= 1e-9 else float(np.corrcoef(found, truth)[0, 1])
 
 
 def rank_correlation(found: Float[ndarray, " n"], truth: Float[ndarray, " n"]) -> float:
@@ -120,7 +148,7 @@ def attainable_rank(Z: Float[ndarray, "n k"]) -> float:
 def repetitions(settings: NoiseExperiment, command: str) -> Repetitions:
     """What is repeated, with all that decides about the numbers."""
     return Repetitions(
-        experiment=f"{settings.name}: noise variance from leave-one-out residuals and from repeated labels",
+        experiment=f"{settings.name}: noise variance estimated from labels and by repeated labels held out",
         command=command,
         settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
         run=partial(run, settings=settings),

@@ -78,7 +78,12 @@ class NoiseModel:
     @property
     def is_constant(self) -> bool:
         """Whether nothing spoke for a variance that differs from place to place."""
-        return bool((self.whitened_mean == 0).all())
+        return bool(self.lowest == self.highest)
+
+    def at_least(self, smallest: float) -> "NoiseModel":
+        """The same, but nowhere below the given variance."""
+        floor = math.log(smallest)
+        return replace(self, lowest=self.lowest.clamp_min(floor), highest=self.highest.clamp_min(floor))
 
     def scaled(self, factor: float) -> "NoiseModel":
         """The same for labels in other units: all variances times the factor."""

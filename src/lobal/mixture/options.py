@@ -1,6 +1,8 @@
 """Options as a user writes them: names looked up, numbers checked, defaults filled in."""
 
 import math
+import warnings
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +19,7 @@ COVARIANCES: dict[str, CovarianceModel] = {
     "full": full_covariance,
 }
 Value = TypeVar("Value")
+ESTIMATE = "estimate"
 
 
 def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
@@ -52,6 +55,15 @@ def positive(name: str, value: float | int) -> float:
     return float(value)
 
 
+def unless_estimated(name: str, value: Value | str, *, otherwise: str) -> Value | None:
+    """The value, or none where it is to be estimated, which is the only word that it may be."""
+    if not isinstance(value, str):
+        return value
+    if value != ESTIMATE:
+        raise ValueError(f"{name} must be {otherwise} or {ESTIMATE!r}, got {value!r}")
+    return None
+
+
 def whole(name: str, value: Any) -> int:  # noqa: ANN401 - whatever a user passed
     """The value, checked to be a whole number above zero."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -85,3 +97,14 @@ def choice(option: str, value: str, table: dict[str, Value]) -> Value:
     if value not in table:
         raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
     return table[value]
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON can hold them: arrays become lists; what is no data is left out, said aloud."""
+    plain = {}
+    for name, value in options.items():
+        if callable(value) or isinstance(value, np.random.RandomState):
+            warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=3)
+            continue
+        plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
+    return plain

@@ -1,9 +1,10 @@
-"""A mixture as named tensors and plain fields, and back: what saving a model needs."""
+"""A fitted model as named tensors and plain fields, and back: what saving it needs."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lobal.density import KernelDensity
 from lobal.experts.exact import ExactExperts
 from lobal.experts.expert import Experts, Hyperparameters
 from lobal.experts.svgp import (
@@ -16,12 +17,42 @@ from lobal.experts.svgp import (
 from lobal.kernels import KERNELS, WhitenedFeatures, kernel_named
 from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
 from lobal.mixture.model import Mixture
+from lobal.mixture.noise import NoiseModel
 
 COVARIANCES: dict[str, type[InducingCovariance]] = {
     "zero": ZeroCovariance,
     "diagonal": DiagonalCovariance,
     "full": FullCovariance,
 }
+
+
+class FittedParts(NamedTuple):
+    """All of a fitted model that is made of tensors."""
+
+    mixture: Mixture
+    density: KernelDensity | None  # of the inputs, where the smoothness is finite
+    noise: NoiseModel | None  # where it differs from place to place
+
+
+def parts_tensors(parts: FittedParts) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything the parts are, without pickle."""
+    tensors, fields = mixture_tensors(parts.mixture)
+    if parts.density is not None:
+        density = {"centres": parts.density.centres.cpu(), "widths": parts.density.widths.cpu()}
+        tensors |= _prefixed("density", density)
+    if parts.noise is not None:
+        tensors |= _prefixed("noise", parts.noise.tensors())
+    return tensors, fields
+
+
+def parts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> FittedParts:
+    """The parts that `parts_tensors` took apart."""
+    density, noise = _under("density", tensors), _under("noise", tensors)
+    return FittedParts(
+        mixture_from(tensors, fields),
+        KernelDensity(**density) if density else None,
+        NoiseModel.from_tensors(noise) if noise else None,
+    )
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-FORMAT_VERSION = 1
+# 2: a model may hold an estimated noise and an estimated smoothness. Files of format 1 are read too.
+FORMAT_VERSION = 2
 
 # A file on its way to its place: hidden, named for the place, with the token that `write_atomically` adds.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")

@@ -89,7 +89,7 @@ def _superior_density(model: MixtureRegressor, points: Float[ndarray, "n d"]) ->
         torch.from_numpy(model.local_complexity(points)),
         torch.ones(len(points), dtype=torch.float64),
         torch.from_numpy(model.noise_variance(points)),
-        smoothness=model.smoothness,
+        smoothness=model.smoothness_,
         dimension=model.intrinsic_dimension_,
     )
     return density.numpy()

@@ -1,0 +1,125 @@
+"""The analytic engine's price of leverage and lambda_G, chosen on points that the gate has not seen.
+
+A fit finds ladder, gate width and noise by itself. With them the experts answer for every label without that label, and
+gates of all candidates are fitted to three quarters of the points and asked about the rest. They are judged by the
+squared error of the gate-weighted answers, in which the price has no part: the gate's own objective, and the utility
+of held-out points, are larger the lower the price.
+"""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.experts.exact import ExactExperts
+from lobal.experts.svgp import SparseExperts
+from lobal.kernels import WhitenedFeatures
+from lobal.mixture.analytic import COMPARED_TOLERANCE, FOLDS, MOST_COMPARED, AnalyticSettings, utilities
+from lobal.mixture.decisions import Decision, Report, Trial, Tuned
+from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.leave_one_out import (
+    LeaveOneOut,
+    condition,
+    exact_leave_one_out,
+    relative_weights,
+    sparse_leave_one_out,
+)
+from lobal.mixture.model import Mixture
+from lobal.mixture.objective import gated_mean
+from lobal.mixture.ordinal import fit_ordinal_gate
+from lobal.mixture.stored_features import StoredFeatures
+from lobal.problems.problem import LabelledSet
+
+PRICES = (1.0, 4.0, 16.0)
+GATE_SCALES = (1.0, 4.0, 16.0)  # lambda_G, in squared steps of the ladder
+
+
+def tuned_analytic(
+    data: TrainingData,
+    settings: MixtureSettings,
+    training: AnalyticSettings,
+    generator: torch.Generator,
+    budget: int,
+    report: Report | None,
+) -> Tuned:
+    """The settings with the price and lambda_G that serve unseen points best, and the ladder found on the way."""
+    fitted = fit_mixture(data, replace(settings, exchange=False), generator)
+    mixture = fitted.mixture
+    points = data.known()
+    if not training.weighted:
+        points = replace(points, weight=torch.ones_like(points.weight))
+    answers = _answers(mixture, points)
+    rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
+    answers = LeaveOneOut(*(values[:, rows] for values in answers))
+    candidates = _candidates(training)[:budget]
+    losses = [held_out_losses(mixture.gate.features, points[rows], answers, candidate) for candidate in candidates]
+    best = _best(losses)
+    decision = _decision(candidates, losses, best)
+    if report is not None:
+        report(decision)
+    found = replace(
+        settings,
+        training=candidates[best],
+        bandwidths=mixture.bandwidths,
+        shared=mixture.shared,
+        gate_bandwidth=mixture.gate.features.shared,
+    )
+    return Tuned(found, [decision])
+
+
+def held_out_losses(
+    features: WhitenedFeatures, points: LabelledSet, answers: LeaveOneOut, settings: AnalyticSettings
+) -> Float[Tensor, " n"]:
+    """Squared errors, weighted, where every label is predicted by experts and a gate that were fitted without it."""
+    utility, weight = utilities(answers, points.y, settings), relative_weights(points)
+    phi = features(points.X)[0]
+    fold = torch.arange(len(points), device=phi.device) % FOLDS
+    loss = torch.zeros_like(points.y)
+    for number in range(FOLDS):
+        rest, out = fold != number, fold == number
+        gate = fit_ordinal_gate(
+            features,
+            phi[rest],
+            utility[:, rest],
+            weight[rest],
+            scale=settings.gate_scale,
+            tolerance=COMPARED_TOLERANCE,
+        )
+        prediction = gated_mean(gate.at_features(phi[out]), answers.mean[:, out])
+        loss[out] = weight[out] * (points.y[out] - prediction).square()
+    return loss
+
+
+def _answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
+    match mixture.experts:
+        case ExactExperts() as exact:
+            return exact_leave_one_out(exact)
+        case SparseExperts() as sparse:
+            stored = StoredFeatures(sparse.features, points.X)
+            shared = sparse.hyperparameters
+            return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
+    raise TypeError(f"expected exact or sparse experts, got {type(mixture.experts).__name__}")
+
+
+def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
+    """The settings as they are, then the grid; of gate scales alone where theta takes the place of the price."""
+    prices = PRICES if training.penalty is None else (training.price,)
+    grid = [replace(training, price=price, gate_scale=scale) for price, scale in product(prices, GATE_SCALES)]
+    return [training, *(candidate for candidate in grid if candidate != training)]
+
+
+def _best(losses: list[Float[Tensor, " n"]]) -> int:
+    """The least loss; to be preferred to the first, it has to be less by more than the standard error."""
+    best = min(range(len(losses)), key=lambda number: losses[number].mean().item())
+    gain = losses[0] - losses[best]
+    return best if gain.mean() > gain.std() / math.sqrt(len(gain)) else 0
+
+
+def _decision(candidates: list[AnalyticSettings], losses: list[Float[Tensor, " n"]], best: int) -> Decision:
+    values = [(candidate.price, candidate.gate_scale) for candidate in candidates]
+    errors = [loss.mean().sqrt().item() for loss in losses]
+    trials = tuple(Trial(value, error, FOLDS, "finished") for value, error in zip(values, errors, strict=True))
+    return Decision("price of leverage, lambda_G", trials, values[best])

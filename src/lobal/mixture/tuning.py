@@ -1,0 +1,69 @@
+"""How far a fit looks for its own settings: not at all, by itself, or by comparing whole trainings.
+
+"off" takes the settings as they are: the given ladder and, for the ordinal gate, the middle one of its widths. "fast"
+is what a fit does by itself: under the analytic engine a pilot finds ladder, gate width and noise; under Adam it is the
+same as "off". "full" comes before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import torch
+
+from lobal.mixture.adam import AdamSettings
+from lobal.mixture.adam_tuning import tuned_adam
+from lobal.mixture.analytic import AnalyticSettings
+from lobal.mixture.analytic_tuning import tuned_analytic
+from lobal.mixture.decisions import Report, Tuned
+from lobal.mixture.fit import ORDINAL_GATE_WIDTHS, MixtureSettings, TrainingData, column_widths
+from lobal.mixture.global_expert import fit_global_expert
+
+BUDGET = 48  # fits: about as many as Algorithm 2 asks for
+
+Tuning: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator], Tuned]
+
+
+def tuned_settings(
+    data: TrainingData,
+    settings: MixtureSettings,
+    generator: torch.Generator,
+    *,
+    budget: int = BUDGET,
+    progress: Report | None = None,
+) -> Tuned:
+    """The settings that validate best, found with at most `budget` trainings (of gates, under the analytic engine)."""
+    if budget < 1:
+        raise ValueError(f"budget must be at least one training, got {budget}")
+    match settings.training:
+        case AdamSettings() as adam:
+            return tuned_adam(data, settings, adam, generator, budget, progress)
+        case AnalyticSettings() as analytic:
+            return tuned_analytic(data, settings, analytic, generator, budget, progress)
+
+
+def untuned_settings(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> MixtureSettings:
+    """Settings with which a fit looks for nothing: the given ladder, the middle gate width, no pilot."""
+    if isinstance(settings.training, AdamSettings) or settings.gate_bandwidth is not None:
+        return replace(settings, adaptive=False)
+    expert = fit_global_expert(
+        data.points,
+        unit=column_widths(data.points.X),
+        kernel=settings.kernel,
+        anisotropic=settings.anisotropic,
+        generator=generator,
+    )
+    width = ORDINAL_GATE_WIDTHS[len(ORDINAL_GATE_WIDTHS) // 2] * expert.bandwidth
+    shared = expert.bandwidth if settings.shared is None else settings.shared
+    return replace(settings, adaptive=False, gate_bandwidth=width, shared=shared)
+
+
+def _off(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
+    return Tuned(untuned_settings(data, settings, generator), [])
+
+
+def _fast(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
+    return Tuned(settings, [])
+
+
+TUNINGS: dict[str, Tuning] = {"off": _off, "fast": _fast, "full": tuned_settings}
