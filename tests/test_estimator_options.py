@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from lobal import MixtureRegressor
 from tests.estimator_setting import every_engine, quick, rmse, truth, wave
 
 OPTIONS: list[dict[str, Any]] = [
@@ -174,3 +175,14 @@ def test_given_bandwidths_stay_as_they_are(engine: str) -> None:
     model = quick(engine=engine, bandwidths=[1.0, 1.5], shared_bandwidth=0.01).fit(X, y)
     assert model.mixture_.bandwidths.tolist() == [1.0, 1.5]
     assert np.all((model.local_bandwidth(X) >= 0.01 - 1e-12) & (model.local_bandwidth(X) <= 0.015 + 1e-12))
+
+
+@pytest.mark.parametrize("engine", ["analytic", "adam"])
+def test_features_that_are_not_kept_give_the_same_model(engine: str) -> None:
+    X = np.random.default_rng(0).random((150, 1))
+    y = np.sin(9.0 * X[:, 0])
+    kept, computed_again = (
+        MixtureRegressor(engine=engine, n_inducing=20, max_epochs=5, random_state=0, cache_bytes=size).fit(X, y)
+        for size in (None, 1)
+    )
+    np.testing.assert_allclose(kept.predict(X), computed_again.predict(X), rtol=1e-6)

@@ -23,6 +23,7 @@ from lobal.density import KernelDensity, intrinsic_dimension
 from lobal.kernels import kernel_named
 from lobal.mixture.adam import AdamSettings, Epoch
 from lobal.mixture.analytic import GATE_SCALE, AnalyticSettings
+from lobal.mixture.decisions import Decision, decisions_as_json, decisions_from_json
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.heteroscedastic import fit_with_estimated_noise
 from lobal.mixture.model import bandwidth_volume
@@ -44,6 +45,7 @@ from lobal.mixture.options import (
 from lobal.mixture.progress import progress_display
 from lobal.mixture.smoothness import smoothness_by_mixtures
 from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
+from lobal.mixture.tuning import TUNINGS
 from lobal.mixture.validation import split_labels, validation_error
 from lobal.problems.problem import LabelledSet
 from lobal.record import load_record, save_record
@@ -83,6 +85,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             Adam; 30, 10 or 3, whichever serves held-out points best, under the analytic engine.
         engine: "analytic" solves for the experts, fits an ordinal gate to their leave-one-out answers and moves the
             default ladder of bandwidths to where it is used; "adam" is the paper's joint training of experts and gate.
+        tuning: how far settings are looked for. "off": not at all; "fast": what a fit finds by itself (under Adam the
+            same as "off"); "full": trainings are compared first, for Adam those of the paper's Algorithm 2, for the
+            analytic engine a grid of gates. `tuning_` has the decisions.
         gate_scale: lambda_G; by default 10 for Adam's softmax gate (the paper's), 4 squared steps for the ordinal one.
         sparsity: kappa, the most experts that answer at one point; two under the analytic engine.
         penalty: theta, the price of small bandwidths. By default the analytic engine prices leverage instead, and
@@ -112,6 +117,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         validation_fraction: share of the labels that steers training (at most 1024 of them).
         gate_fraction: share of the labels set aside to train the gate of exact experts; none means leave-one-out.
         device: "cpu", "cuda", "cuda:N" or "auto".
+        cache_bytes: memory that the features of the training inputs may take, 4 GiB by default; where they would take
+            more, they are computed again whenever they are needed.
         random_state: seed of everything random.
         verbose: show progress.
     """
@@ -128,6 +135,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_gate_inducing: int = 128,
         gate_bandwidth: float | None = None,
         engine: Literal["analytic", "adam"] = "analytic",
+        tuning: Literal["off", "fast", "full"] = "fast",
         gate_scale: float | None = None,
         sparsity: int = 2,
         penalty: float | None = None,
@@ -150,6 +158,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         validation_fraction: float = 0.2,
         gate_fraction: float = 0.0,
         device: str | None = None,
+        cache_bytes: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -162,6 +171,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.n_gate_inducing = n_gate_inducing
         self.gate_bandwidth = gate_bandwidth
         self.engine = engine
+        self.tuning = tuning
         self.gate_scale = gate_scale
         self.sparsity = sparsity
         self.penalty = penalty
@@ -184,6 +194,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.validation_fraction = validation_fraction
         self.gate_fraction = gate_fraction
         self.device = device
+        self.cache_bytes = cache_bytes
         self.random_state = random_state
         self.verbose = verbose
 
@@ -229,6 +240,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         data = self._training_data(labelled, validation, generator)
         settings = self._settings(len(data.points))
         self._measure_smoothness(data, settings, generator)
+        settings, decisions = choice("tuning", self.tuning, TUNINGS)(data, settings, generator)
+        self.tuning_: list[Decision] = [decision.scaled(self.label_scale_) for decision in decisions]
         fitted = self._train(data, settings, generator)
         self.mixture_, shared = fitted.mixture, fitted.hyperparameters
         self.validation_error_ = validation_error(data, fitted, self.history_, scale=self.label_scale_)
@@ -311,6 +324,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 "mixture": mixture,
                 "parameters": plain_options(self.get_params()),
                 "history": self.history_,
+                "tuning": decisions_as_json(self.tuning_),
                 **scalars,
             },
         )
@@ -327,6 +341,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         if fields["feature_names"]:
             model.feature_names_in_ = np.asarray(fields["feature_names"], dtype=object)
         model.history_ = [Epoch(*epoch) for epoch in fields["history"]]
+        model.tuning_ = decisions_from_json(fields.get("tuning", "[]"))
         model.mixture_, model.density_, model.noise_model_ = parts_from(tensors, fields["mixture"])
         return model
 
@@ -439,6 +454,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             exchange=self.exchange,
             training=choice("engine", self.engine, engines),
             adaptive=self.bandwidths is None,
+            cache_bytes=None if self.cache_bytes is None else whole("cache_bytes", self.cache_bytes),
         )
 
     def _width(self, name: str) -> Float[Tensor, "..."] | None:

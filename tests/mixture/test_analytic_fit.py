@@ -1,5 +1,6 @@
 """The analytic engine from data to mixture: its ladder of bandwidths, its pilot, its weights."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,3 +132,29 @@ def test_squared_errors_serve_labels_without_noise(dense: bool) -> None:
     x = torch.linspace(0, 1, 100, dtype=torch.float64)[:, None]
     points = LabelledSet(X=x, y=torch.sin(9 * x[:, 0]), weight=torch.ones(100).double())
     assert error(fit(points, dense=dense, training=AnalyticSettings(squared=True))) < 1e-3
+
+
+def chirp(n: int = 800) -> LabelledSet:
+    """Waves on the left, a line on the right."""
+    x = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    y = torch.where(x < 0.5, torch.sin(60.0 * x), x) + 0.05 * random(n, seed=4)
+    return LabelledSet(X=x[:, None], y=y, weight=torch.ones(n).double())
+
+
+def random(n: int, seed: int) -> Tensor:
+    return torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("pilot", [True, False])
+def test_a_pilot_puts_inducing_points_where_the_function_is_complex(pilot: bool) -> None:
+    fitted = fit(chirp(), bandwidths=2.0 ** torch.arange(-6, 1).double(), adaptive=pilot, pilot=pilot)
+    points = fitted.mixture.experts.features.points  # type: ignore[attr-defined]  # they are sparse
+    assert len(points) == 40
+    share = (points < 0.5).double().mean().item()
+    assert share > 0.6 if pilot else share == pytest.approx(0.5, abs=0.05)
+
+
+def test_inducing_points_lie_where_the_caller_wants_them() -> None:
+    points = replace(chirp(), spread=torch.where(chirp().X[:, 0] < 0.5, 0.1, 1.0).double())
+    fitted = fit(points, bandwidths=2.0 ** torch.arange(-6, 1).double(), adaptive=True)
+    assert (fitted.mixture.experts.features.points < 0.5).double().mean() < 0.2  # type: ignore[attr-defined]  # as above

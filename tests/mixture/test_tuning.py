@@ -120,13 +120,13 @@ def test_who_catches_up_is_not_abandoned() -> None:
 @pytest.mark.usefixtures("few_candidates")
 def test_features_are_computed_once_for_each_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     ladders = []
-    original = racing._sparse_responses
+    original = racing.sparse_responses
 
     def counted(data: Any, start: Any, candidate: MixtureSettings, generator: torch.Generator) -> Any:
         ladders.append(tuple(candidate.bandwidths.tolist()))
         return original(data, start, candidate, generator)
 
-    monkeypatch.setattr(racing, "_sparse_responses", counted)
+    monkeypatch.setattr(racing, "sparse_responses", counted)
     tuned(adaptive=False, training=replace(QUICK, max_epochs=4))
     assert ladders == [tuple(LADDER.tolist()), (1.0,)]
 
@@ -249,15 +249,15 @@ def test_held_out_losses_do_not_charge_the_price() -> None:
 def test_without_tuning_neither_pilot_nor_ladder_moves() -> None:
     seen: list[int] = []
     generator = torch.Generator().manual_seed(0)
-    given = untuned_settings(data(), settings(training=AnalyticSettings(), bandwidths=LADDER[2:5]), generator)
+    given = untuned_settings(data(), settings(training=AnalyticSettings(), bandwidths=LADDER[2:5]), generator).settings
     fitted = fit_mixture(data(), given, generator, lambda epoch: seen.append(epoch.number))
     assert torch.equal(fitted.mixture.bandwidths, LADDER[2:5])
     assert seen.count(0) == 1
 
 
 def test_without_tuning_adam_is_as_it_was() -> None:
-    given = settings(adaptive=False)
-    assert untuned_settings(data(), given, torch.Generator()) == given
+    found = untuned_settings(data(), settings(adaptive=True), torch.Generator()).settings
+    assert found == settings(adaptive=False, pilot=False)
 
 
 def test_what_is_found_without_comparing_trainings_leaves_no_record() -> None:

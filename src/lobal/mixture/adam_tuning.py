@@ -18,7 +18,7 @@ from lobal.arrays import Bandwidths
 from lobal.kernels import scale_inputs
 from lobal.mixture.adam import AdamSettings, elbo
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned, Value
-from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, _global_start, _steering
+from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, global_start, steering_labels
 from lobal.mixture.ladder import CHANGES, extended, trimmed
 from lobal.mixture.racing import Outcome, Race, Watch, in_full, keeping_up, probing
 
@@ -49,7 +49,7 @@ def tuned_adam(
     """Algorithm 2, with at most `budget` trainings."""
     if settings.dense:
         raise ValueError("Adam's settings are tuned for sparse experts only, got exact ones; turn tuning off")
-    _steering(data)  # says what to do where there are no validation labels
+    steering_labels(data)  # says what to do where there are no validation labels
     tuning = _Tuning(data, settings, training, generator, budget, report)
     tuning.choose_rates()
     tuning.begin_mixture()
@@ -77,7 +77,7 @@ class _Tuning:
         self.decisions: list[Decision] = []
         self._given, self._report = settings, report
         self._points = data.known()
-        start = _global_start(data.points, settings, generator)
+        start = global_start(data.points, settings, generator)
         self._global_bandwidth, self._shared = start.global_bandwidth, start.shared
         self._race = Race(data, start, generator, budget)
         n, m_E = len(self._points), min(len(self._points), settings.n_inducing)

@@ -42,6 +42,10 @@ FLAT = 10.0
 # The analytic engine's pilot: one point in so many, and no fewer than show the ladder it takes.
 PILOT_SHARE = 4
 SMALLEST_PILOT = 512
+# Inducing points lie the closer the smaller the pilot's bandwidth: sigma^-d times as dense as the inputs. Bandwidths in
+# many columns are known badly, so d counts as so much at the most, and the logarithm of the factor likewise.
+MOST_COLUMNS = 2
+LARGEST_LOG_DENSITY = 3.0
 
 
 @final
@@ -64,6 +68,7 @@ class MixtureSettings:
     exchange: bool = False  # put exact experts in the place of the sparse ones at the end
     training: AdamSettings | AnalyticSettings = field(default_factory=AnalyticSettings)
     cache_bytes: int | None = None  # features that take more are recomputed when needed; None: the default, 4 GiB
+    pilot: bool = True  # look for ladder, gate width and noise on a share of the points first (analytic engine)
     adaptive: bool = False  # move the ladder of bandwidths to where it is used (analytic engine, sparse experts)
 
 
@@ -100,7 +105,7 @@ class FittedMixture(NamedTuple):
     residual: Float[Tensor, " n"] | None = None  # leave-one-out, of all labels but those for validation (analytic)
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """Where training starts: from the global expert, or from what the user knows."""
 
     hyperparameters: Hyperparameters
@@ -115,7 +120,7 @@ def fit_mixture(
     progress: Progress | None = None,
 ) -> FittedMixture:
     """A mixture trained on the data: its gate by Adam (Sec. 4.4.2) or by the analytic engine."""
-    start = _global_start(data.points, settings, generator)
+    start = global_start(data.points, settings, generator)
     match settings.training:
         case AdamSettings() as adam:
             return _fit_by_adam(data, start, settings, adam, generator, progress)
@@ -126,16 +131,16 @@ def fit_mixture(
 
 def _fit_by_adam(
     data: TrainingData,
-    start: _Start,
+    start: Start,
     settings: MixtureSettings,
     training: AdamSettings,
     generator: torch.Generator,
     progress: Progress | None,
 ) -> FittedMixture:
-    prepare = _dense_responses if settings.dense else _sparse_responses
+    prepare = _dense_responses if settings.dense else sparse_responses
     responses = prepare(data, start, settings, generator)
     width = GATE_WIDTH * start.global_bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth
-    gate_features = _gate_features(responses.points, width, settings, generator)
+    gate_features = gate_features_at(responses.points, width, settings, generator)
     gate = SoftmaxGate.uniform(gate_features, n_experts=len(settings.bandwidths), scale=settings.gate_scale)
     trained = Trainer(responses, gate, training, generator).run(progress)
     experts = _final_experts(responses, trained, data, settings, start)
@@ -144,7 +149,7 @@ def _fit_by_adam(
 
 def _fit_sparse(
     data: TrainingData,
-    start: _Start,
+    start: Start,
     settings: MixtureSettings,
     training: AnalyticSettings,
     generator: torch.Generator,
@@ -153,7 +158,8 @@ def _fit_sparse(
     """The analytic engine on sparse experts.
 
     A pilot on a share of the points and half the inducing points, a sixteenth of the work, finds the ladder of
-    bandwidths, the gate's bandwidth and the noise to begin with.
+    bandwidths, the gate's bandwidth, the noise to begin with, and where the inducing points should lie unless the
+    points say so.
     """
     points = _training_points(data, training)
     gates = _gate_candidates(points, start, settings, generator)
@@ -162,8 +168,7 @@ def _fit_sparse(
         _with_known_noise(start.hyperparameters, points),
         gates[len(gates) // 2],
     )
-    inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
-    if settings.adaptive or len(gates) > 1:
+    if settings.pilot and (settings.adaptive or len(gates) > 1):
         n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
         few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
         fewer = _spread_points(few, max(settings.n_inducing // 2, 1), start.shared, generator)
@@ -174,6 +179,9 @@ def _fit_sparse(
         if points.noise is None:
             shared = pilot.trained.shared
         gate = best_gate_features(gates, few, pilot.trained.utility, training, generator)
+        if points.spread is None:
+            points = replace(points, spread=_wanted_density(pilot, points.X))
+    inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
     stored, trained = _climbed(points, inducing, gate, bandwidths, shared, start, settings, training, progress)
     bandwidths = stored.features.bandwidths
     if settings.exchange:
@@ -195,13 +203,20 @@ class _Climbed(NamedTuple):
     trained: Trained
 
 
+def _wanted_density(pilot: _Climbed, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """How dense inducing points should lie at the inputs, over how dense these do, by the bandwidths of the pilot."""
+    log_bandwidth = pilot.trained.gate(X) @ pilot.stored.features.bandwidths.log()
+    log_density = -min(X.shape[1], MOST_COLUMNS) * (log_bandwidth - log_bandwidth.mean())
+    return log_density.clamp(-LARGEST_LOG_DENSITY, LARGEST_LOG_DENSITY).exp()
+
+
 def _climbed(
     points: LabelledSet,
     inducing: Float[Tensor, "m d"],
     gate_features: WhitenedFeatures,
     bandwidths: Bandwidths,
     shared: Hyperparameters,
-    start: _Start,
+    start: Start,
     settings: MixtureSettings,
     training: AnalyticSettings,
     progress: Progress | None,
@@ -224,7 +239,7 @@ def _climbed(
 
 def _fit_exact(
     data: TrainingData,
-    start: _Start,
+    start: Start,
     settings: MixtureSettings,
     training: AnalyticSettings,
     generator: torch.Generator,
@@ -261,7 +276,7 @@ def _fitted(
     experts: Experts,
     gate: Gate,
     bandwidths: Bandwidths,
-    start: _Start,
+    start: Start,
     residual: Float[Tensor, " n"] | None = None,
 ) -> FittedMixture:
     mixture = Mixture(experts=experts, gate=gate, bandwidths=bandwidths, shared=start.shared)
@@ -275,7 +290,8 @@ def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
     return torch.where(spread > negligible, spread, torch.ones_like(spread))
 
 
-def _global_start(points: LabelledSet, settings: MixtureSettings, generator: torch.Generator) -> _Start:
+def global_start(points: LabelledSet, settings: MixtureSettings, generator: torch.Generator) -> Start:
+    """What the global expert says, where the settings do not."""
     expert = fit_global_expert(
         points,
         unit=column_widths(points.X),
@@ -286,16 +302,17 @@ def _global_start(points: LabelledSet, settings: MixtureSettings, generator: tor
     hyperparameters = expert.hyperparameters
     if settings.scale is not None:
         hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
-    return _Start(
+    return Start(
         hyperparameters,
         shared=expert.bandwidth if settings.shared is None else settings.shared,
         global_bandwidth=expert.bandwidth,
     )
 
 
-def _sparse_responses(
-    data: TrainingData, start: _Start, settings: MixtureSettings, generator: torch.Generator
+def sparse_responses(
+    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
 ) -> SparseResponses:
+    """Sparse experts for Adam to train, on inducing points of their own."""
     points = data.known()
     features = WhitenedFeatures.at(
         _spread_points(points, settings.n_inducing, start.shared, generator),
@@ -305,7 +322,7 @@ def _sparse_responses(
     )
     return SparseResponses(
         points,
-        _steering(data),
+        steering_labels(data),
         features,
         start.hyperparameters,
         covariance=settings.covariance,
@@ -314,16 +331,17 @@ def _sparse_responses(
 
 
 def _dense_responses(
-    data: TrainingData, start: _Start, settings: MixtureSettings, generator: torch.Generator
+    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
 ) -> FixedResponses:
     del generator  # no inducing points, nothing to draw
     experts = _exact(data.points, start.hyperparameters, start.shared, settings, settings.bandwidths)
     if data.gate_set is not None:
-        return FixedResponses.on_gate_set(data.gate_set, _steering(data), experts)
-    return FixedResponses.leave_one_out(data.points, _steering(data), experts)
+        return FixedResponses.on_gate_set(data.gate_set, steering_labels(data), experts)
+    return FixedResponses.leave_one_out(data.points, steering_labels(data), experts)
 
 
-def _steering(data: TrainingData) -> LabelledSet:
+def steering_labels(data: TrainingData) -> LabelledSet:
+    """The validation labels, which Adam cannot do without."""
     if data.validation is None:
         raise ValueError("Adam needs validation labels to know when to stop; give some, or take the analytic engine")
     return data.validation
@@ -347,18 +365,19 @@ def _exact(
 
 
 def _gate_candidates(
-    points: LabelledSet, start: _Start, settings: MixtureSettings, generator: torch.Generator
+    points: LabelledSet, start: Start, settings: MixtureSettings, generator: torch.Generator
 ) -> list[WhitenedFeatures]:
     """Features of the gates to choose from: of one bandwidth if it is given."""
     if settings.gate_bandwidth is not None:
-        return [_gate_features(points, settings.gate_bandwidth, settings, generator)]
+        return [gate_features_at(points, settings.gate_bandwidth, settings, generator)]
     widths = [width * start.global_bandwidth for width in ORDINAL_GATE_WIDTHS]
-    return [_gate_features(points, width, settings, generator) for width in widths]
+    return [gate_features_at(points, width, settings, generator) for width in widths]
 
 
-def _gate_features(
+def gate_features_at(
     points: LabelledSet, width: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
 ) -> WhitenedFeatures:
+    """Features of a gate of the given bandwidth, on inducing points of its own."""
     return WhitenedFeatures.at(
         _spread_points(points, settings.n_gate_inducing, width, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
@@ -376,7 +395,7 @@ def _spread_points(
 
 
 def _final_experts(
-    responses: Responses, gate: SoftmaxGate, data: TrainingData, settings: MixtureSettings, start: _Start
+    responses: Responses, gate: SoftmaxGate, data: TrainingData, settings: MixtureSettings, start: Start
 ) -> Experts:
     """The experts that Adam leaves to predict with: as trained, conditioned once more, or exchanged for exact ones."""
     trained = responses.experts()
@@ -388,7 +407,7 @@ def _final_experts(
     if not data.keep_validation:
         return refitted
     # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
-    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, _steering(data)))
+    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, steering_labels(data)))
     return replace(refitted, whitened_mean=best.whitened_mean)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lobal.mixture.adam import AdamSettings, Epoch, Trainer
 from lobal.mixture.decisions import End, Trial, Value
-from lobal.mixture.fit import GATE_WIDTH, MixtureSettings, TrainingData, _gate_features, _sparse_responses, _Start
+from lobal.mixture.fit import GATE_WIDTH, MixtureSettings, Start, TrainingData, gate_features_at, sparse_responses
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.objective import expert_shares, gated_mean
 from lobal.mixture.responses import SparseResponses
@@ -126,7 +126,7 @@ class _Prepared:
 class Race:
     """Trainings on one set of data, `budget` of them at the most."""
 
-    def __init__(self, data: TrainingData, start: _Start, generator: torch.Generator, budget: int) -> None:
+    def __init__(self, data: TrainingData, start: Start, generator: torch.Generator, budget: int) -> None:
         self._data, self._start_at, self.left = data, start, budget
         self._seed = int(torch.randint(2**31 - 1, (), generator=generator))
         self._prepared: dict[tuple[tuple[float, ...], bool], _Prepared] = {}
@@ -177,7 +177,7 @@ class Race:
         if key not in self._prepared:
             while len(self._prepared) >= LADDERS_KEPT:
                 del self._prepared[next(iter(self._prepared))]
-            responses = _sparse_responses(self._data, self._start_at, candidate, self._generator())
+            responses = sparse_responses(self._data, self._start_at, candidate, self._generator())
             self._prepared[key] = _Prepared(responses, untrained=untrained)
         self._prepared[key] = self._prepared.pop(key)  # the last used is the last to go
         return self._prepared[key]
@@ -185,7 +185,7 @@ class Race:
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
         width = candidate.gate_bandwidth
         width = GATE_WIDTH * self._start_at.global_bandwidth if width is None else width
-        features = _gate_features(self._data.known(), width, candidate, self._generator())
+        features = gate_features_at(self._data.known(), width, candidate, self._generator())
         return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=candidate.gate_scale)
 
 

@@ -16,8 +16,7 @@ from lobal.mixture.adam_tuning import tuned_adam
 from lobal.mixture.analytic import AnalyticSettings
 from lobal.mixture.analytic_tuning import tuned_analytic
 from lobal.mixture.decisions import Report, Tuned
-from lobal.mixture.fit import ORDINAL_GATE_WIDTHS, MixtureSettings, TrainingData, column_widths
-from lobal.mixture.global_expert import fit_global_expert
+from lobal.mixture.fit import MixtureSettings, TrainingData
 
 BUDGET = 48  # fits: about as many as Algorithm 2 asks for
 
@@ -42,28 +41,13 @@ def tuned_settings(
             return tuned_analytic(data, settings, analytic, generator, budget, progress)
 
 
-def untuned_settings(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> MixtureSettings:
+def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
     """Settings with which a fit looks for nothing: the given ladder, the middle gate width, no pilot."""
-    if isinstance(settings.training, AdamSettings) or settings.gate_bandwidth is not None:
-        return replace(settings, adaptive=False)
-    expert = fit_global_expert(
-        data.points,
-        unit=column_widths(data.points.X),
-        kernel=settings.kernel,
-        anisotropic=settings.anisotropic,
-        generator=generator,
-    )
-    width = ORDINAL_GATE_WIDTHS[len(ORDINAL_GATE_WIDTHS) // 2] * expert.bandwidth
-    shared = expert.bandwidth if settings.shared is None else settings.shared
-    return replace(settings, adaptive=False, gate_bandwidth=width, shared=shared)
-
-
-def _off(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
-    return Tuned(untuned_settings(data, settings, generator), [])
+    return Tuned(replace(settings, adaptive=False, pilot=False), [])
 
 
 def _fast(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
     return Tuned(settings, [])
 
 
-TUNINGS: dict[str, Tuning] = {"off": _off, "fast": _fast, "full": tuned_settings}
+TUNINGS: dict[str, Tuning] = {"off": untuned_settings, "fast": _fast, "full": tuned_settings}
