@@ -20,7 +20,7 @@ from lobal.problems.problem import LabelledSet
 
 # Hyperparameters hardly change beyond these many points, more with every bandwidth to learn; the cost is cubic.
 LARGEST_SUBSET = 1000
-SUBSET, SUBSET_PER_WIDTH = 400, 100
+SUBSET, SUBSET_PER_WIDTH = 100, 400
 # So the climb happens on a few points, and the rest polish what it found for some iterations.
 FEW = 300
 FEW_PER_WIDTH = 30  # fewer points for each bandwidth to learn are overfitted
