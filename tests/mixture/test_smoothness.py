@@ -121,8 +121,8 @@ def test_to_mixtures_waves_of_every_length_are_not_clearly_rough() -> None:
 def test_mixtures_do_not_take_a_rough_target_for_a_smooth_one() -> None:
     data = TrainingData(points=gp_draw("matern12", 0))
     found = smoothness_by_mixtures(data, MIXTURE, torch.Generator().manual_seed(0))
+    assert found.behind["matern12"] == 0.0  # none predicts better
     assert found.kernel in {"matern12", "matern32"}
-    assert found.behind["gaussian"] > 2.0 * found.standard_error["gaussian"]
 
 
 def test_labels_left_out_have_the_likelihood_of_an_exact_expert() -> None:
