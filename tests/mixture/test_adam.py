@@ -191,8 +191,10 @@ def test_closed_form_and_autograd_train_the_same() -> None:
     assert by_formula._is_closed_form
     by_autograd._is_closed_form = False
     gates = by_formula.run(), by_autograd.run()
-    torch.testing.assert_close(*(gate.whitened_mean for gate in gates), rtol=1e-6, atol=1e-8)
-    torch.testing.assert_close(*(trainer.responses.experts().whitened_mean for trainer in (by_formula, by_autograd)))
+    # Up to the single precision of the features.
+    torch.testing.assert_close(*(gate.whitened_mean for gate in gates), rtol=1e-4, atol=1e-6)
+    experts = [trainer.responses.experts().whitened_mean for trainer in (by_formula, by_autograd)]
+    torch.testing.assert_close(*experts, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [quick(objective=squared_error), quick()])

@@ -39,3 +39,11 @@ def test_explained_is_the_nystroem_diagonal(cache: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(stored_features, "CACHE_BYTES", cache)
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", 1)
     torch.testing.assert_close(StoredFeatures(FEATURES, X).explained, nystroem_diagonal(FEATURES(X)))
+
+
+@kept_or_not
+def test_features_in_single_precision_are_the_same_rounded(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_features, "CACHE_BYTES", cache)
+    stored = StoredFeatures(FEATURES, X)
+    for rows in (torch.tensor([7, 0, 7]), torch.tensor([1, 2, 3]), torch.tensor([4])):
+        torch.testing.assert_close(stored.in_single_precision(rows), FEATURES(X[rows]).float())

@@ -30,7 +30,7 @@ class Gradients(NamedTuple):
 class Batch(NamedTuple):
     """What the objective needs to know about some of the points."""
 
-    phi: Float[Tensor, "L b m"]
+    phi: Float[Tensor, "L b m"]  # in whatever precision: all else is in that of the labels
     explained: Float[Tensor, "L b"]  # q
     y: Float[Tensor, " b"]
     weight: Float[Tensor, " b"]
@@ -53,7 +53,7 @@ def elbo_gradients(
     """The gate-weighted negative ELBO of a batch of n points, bandwidths priced, and its gradient."""
     omega = batch.weight / batch.weight.sum()
     root = shared.scale.sqrt()
-    latent = root * torch.bmm(whitened_mean[:, None], batch.phi.mT)[:, 0]
+    latent = root * torch.bmm(whitened_mean.to(batch.phi)[:, None], batch.phi.mT)[:, 0]
     residual = batch.y - shared.mean - latent
     beyond = shared.scale * (1.0 - batch.explained)
     variance = beyond + shared.noise
@@ -65,7 +65,9 @@ def elbo_gradients(
     channels = weighted.mT - gate * weighted.sum(0)[:, None]
     pushed = carried * pull
     widened = 0.5 * carried * (1.0 / variance - pull.square())  # d objective / d variance
-    inducing = -root * torch.bmm(pushed[:, None], batch.phi)[:, 0] + carried.sum(1)[:, None] / n * whitened_mean
+    inducing = (
+        -root * torch.bmm(pushed.to(batch.phi)[:, None], batch.phi)[:, 0] + carried.sum(1)[:, None] / n * whitened_mean
+    )
     return Gradients(
         objective=weighted.sum(),
         channels=channels,

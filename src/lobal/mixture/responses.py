@@ -185,7 +185,10 @@ class SparseResponses(Responses):
     ) -> tuple[Scalar, Float[Tensor, "b L"]]:
         points = self.points
         batch = Batch(
-            self._stored[rows], self._stored.explained.index_select(1, rows), points.y[rows], points.weight[rows]
+            self._stored.in_single_precision(rows),
+            self._stored.explained.index_select(1, rows),
+            points.y[rows],
+            points.weight[rows],
         )
         found = elbo_gradients(batch, gate, self._whitened_mean, self._shared(rows), prices, len(points))
         self._whitened_mean.grad = found.whitened_mean
