@@ -25,8 +25,8 @@ class StoredFeatures:
     def __init__(self, features: WhitenedFeatures, X: Inputs, cache_bytes: int | None = None) -> None:
         self.features, self.X = features, X
         self._kept = self._everything(CACHE_BYTES if cache_bytes is None else cache_bytes)
-        self._single: Float[Tensor, "L n m"] | None = None
-        self._gathered: Float[Tensor, "L b m"] | None = None  # memory is dear to ask for anew at every step
+        self._single: Float[Tensor, "n L m"] | None = None
+        self._gathered: Float[Tensor, "b L m"] | None = None  # memory is dear to ask for anew at every step
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
 
     def _everything(self, cache_bytes: int) -> Float[Tensor, "L n m"] | None:
@@ -45,16 +45,16 @@ class StoredFeatures:
     def in_single_precision(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "L b m"]:
         """Features of some of the points, valid until others are asked for: for steps that only look for a direction.
 
-        They are read at every step, and half as wide they take half the time.
+        They are read at every step. Half as wide they take half the time, and less with those of a point side by side.
         """
         if self._kept is None:
             return self.features(self.X[rows]).float()
         if self._single is None:
-            self._single = self._kept.float()
-        L, _, m = self._single.shape
-        if self._gathered is None or self._gathered.shape[1] != len(rows):
-            self._gathered = self._single.new_empty(L, len(rows), m)
-        return torch.index_select(self._single, 1, rows, out=self._gathered)
+            self._single = self._kept.permute(1, 0, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        _, L, m = self._single.shape
+        if self._gathered is None or len(self._gathered) != len(rows):
+            self._gathered = self._single.new_empty(len(rows), L, m)
+        return torch.index_select(self._single, 0, rows, out=self._gathered).permute(1, 0, 2)
 
     def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
         """Consecutive rows and their features, a bounded number at a time."""
