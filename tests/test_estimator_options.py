@@ -1,6 +1,7 @@
 """Every option has a fit that takes it, and wrong values are refused by name."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,12 +178,38 @@ def test_given_bandwidths_stay_as_they_are(engine: str) -> None:
     assert np.all((model.local_bandwidth(X) >= 0.01 - 1e-12) & (model.local_bandwidth(X) <= 0.015 + 1e-12))
 
 
-@pytest.mark.parametrize("engine", ["analytic", "adam"])
-def test_features_that_are_not_kept_give_the_same_model(engine: str) -> None:
+def small(**options: Any) -> MixtureRegressor:
     X = np.random.default_rng(0).random((150, 1))
-    y = np.sin(9.0 * X[:, 0])
-    kept, computed_again = (
-        MixtureRegressor(engine=engine, n_inducing=20, max_epochs=5, random_state=0, cache_bytes=size).fit(X, y)
-        for size in (None, 1)
-    )
-    np.testing.assert_allclose(kept.predict(X), computed_again.predict(X), rtol=1e-6)
+    given = {"n_inducing": 20, "n_gate_inducing": 10, "max_epochs": 5, "random_state": 0}
+    return MixtureRegressor(**{**given, **options}).fit(X, np.sin(9.0 * X[:, 0]))
+
+
+@pytest.mark.parametrize("engine", ["analytic", "adam"])
+def test_features_that_are_not_kept_give_the_same_model(engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    x = np.linspace(0, 1, 40)[:, None]
+    with caplog.at_level("INFO", logger="lobal"):
+        kept = small(engine=engine).predict(x)
+        assert "recomputed" not in caplog.text
+        computed_again = small(engine=engine, cache_bytes=1).predict(x)
+    assert "recomputed" in caplog.text
+    np.testing.assert_allclose(kept, computed_again, rtol=1e-6)
+
+
+def test_without_tuning_the_ladder_stays_and_nothing_is_tried_first() -> None:
+    off, fast = small(tuning="off"), small(tuning="fast")
+    assert len(off.mixture_.bandwidths) == 7
+    assert len(off.history_) < len(fast.history_)
+    assert off.tuning_ == fast.tuning_ == []
+
+
+def test_full_tuning_keeps_its_decisions_in_the_file_too(tmp_path: Path) -> None:
+    model = small(tuning="full")
+    assert len(model.tuning_) == 1
+    assert len(model.tuning_[0].trials) > 1
+    model.save(tmp_path / "model.safetensors")
+    assert MixtureRegressor.load(tmp_path / "model.safetensors").tuning_ == model.tuning_
+
+
+def test_an_unknown_tuning_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"tuning must be one of .*'some'"):
+        small(tuning="some")

@@ -145,7 +145,7 @@ def best_gate_features(
         return candidates[0]
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(utility.device)
     points, utility = points[rows], utility[:, rows]
-    worths = [_held_out_utility(features, points, utility, settings) for features in candidates]
+    worths = [gated_mean(cross_fitted_gate(features, points, utility, settings), utility) for features in candidates]
     best = 0
     for number, worth in enumerate(worths):
         gain = worth - worths[best]
@@ -154,15 +154,16 @@ def best_gate_features(
     return candidates[best]
 
 
-def _held_out_utility(
+def cross_fitted_gate(
     features: WhitenedFeatures,
     points: LabelledSet,
     utility: Float[Tensor, "L n"],
     settings: AnalyticSettings,
-) -> Float[Tensor, " n"]:
+) -> Float[Tensor, "n L"]:
+    """What gates say at the points that were left out when they were fitted, a fold of the points at a time."""
     phi, weight = features(points.X)[0], relative_weights(points)
     fold = torch.arange(len(points), device=utility.device) % FOLDS
-    worth = torch.zeros_like(points.y)
+    said = torch.zeros_like(utility.mT)
     for number in range(FOLDS):
         rest, out = fold != number, fold == number
         gate = fit_ordinal_gate(
@@ -173,8 +174,8 @@ def _held_out_utility(
             scale=settings.gate_scale,
             tolerance=COMPARED_TOLERANCE,
         )
-        worth[out] = gated_mean(gate.at_features(phi[out]), utility[:, out])
-    return worth
+        said[out] = gate.at_features(phi[out])
+    return said
 
 
 def utilities(answers: LeaveOneOut, y: Float[Tensor, " n"], settings: AnalyticSettings) -> Float[Tensor, "L n"]:

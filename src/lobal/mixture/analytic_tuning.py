@@ -14,23 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.experts.exact import ExactExperts
-from lobal.experts.svgp import SparseExperts
 from lobal.kernels import WhitenedFeatures
-from lobal.mixture.analytic import COMPARED_TOLERANCE, FOLDS, MOST_COMPARED, AnalyticSettings, utilities
+from lobal.mixture.analytic import FOLDS, MOST_COMPARED, AnalyticSettings, cross_fitted_gate, utilities
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
-from lobal.mixture.leave_one_out import (
-    LeaveOneOut,
-    condition,
-    exact_leave_one_out,
-    relative_weights,
-    sparse_leave_one_out,
-)
-from lobal.mixture.model import Mixture
+from lobal.mixture.leave_one_out import LeaveOneOut, relative_weights
 from lobal.mixture.objective import gated_mean
-from lobal.mixture.ordinal import fit_ordinal_gate
-from lobal.mixture.stored_features import StoredFeatures
+from lobal.mixture.squared_errors import left_out_answers
 from lobal.problems.problem import LabelledSet
 
 PRICES = (1.0, 4.0, 16.0)
@@ -51,7 +41,7 @@ def tuned_analytic(
     points = data.known()
     if not training.weighted:
         points = replace(points, weight=torch.ones_like(points.weight))
-    answers = _answers(mixture, points)
+    answers = left_out_answers(mixture, points)
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
     answers = LeaveOneOut(*(values[:, rows] for values in answers))
     candidates = _candidates(training)[:budget]
@@ -74,34 +64,8 @@ def held_out_losses(
     features: WhitenedFeatures, points: LabelledSet, answers: LeaveOneOut, settings: AnalyticSettings
 ) -> Float[Tensor, " n"]:
     """Squared errors, weighted, where every label is predicted by experts and a gate that were fitted without it."""
-    utility, weight = utilities(answers, points.y, settings), relative_weights(points)
-    phi = features(points.X)[0]
-    fold = torch.arange(len(points), device=phi.device) % FOLDS
-    loss = torch.zeros_like(points.y)
-    for number in range(FOLDS):
-        rest, out = fold != number, fold == number
-        gate = fit_ordinal_gate(
-            features,
-            phi[rest],
-            utility[:, rest],
-            weight[rest],
-            scale=settings.gate_scale,
-            tolerance=COMPARED_TOLERANCE,
-        )
-        prediction = gated_mean(gate.at_features(phi[out]), answers.mean[:, out])
-        loss[out] = weight[out] * (points.y[out] - prediction).square()
-    return loss
-
-
-def _answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
-    match mixture.experts:
-        case ExactExperts() as exact:
-            return exact_leave_one_out(exact)
-        case SparseExperts() as sparse:
-            stored = StoredFeatures(sparse.features, points.X)
-            shared = sparse.hyperparameters
-            return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
-    raise TypeError(f"expected exact or sparse experts, got {type(mixture.experts).__name__}")
+    gate = cross_fitted_gate(features, points, utilities(answers, points.y, settings), settings)
+    return relative_weights(points) * (points.y - gated_mean(gate, answers.mean)).square()
 
 
 def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:

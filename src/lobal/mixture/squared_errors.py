@@ -72,7 +72,8 @@ def left_out_errors(mixture: Mixture, points: LabelledSet, *, pool_repeated: boo
     The model's variance is that of the mixture, the spread of the experts' answers included. Unless `pool_repeated`,
     inputs that are repeated count one by one like the others. Importance weights do not count.
     """
-    answers, gate = _left_out_answers(mixture, points), mixture.gate(points.X)
+    points = replace(points, weight=torch.ones_like(points.weight))
+    answers, gate = left_out_answers(mixture, points), mixture.gate(points.X)
     mean = gated_mean(gate, answers.mean)
     noise = mixture.experts.hyperparameters.noise if points.noise is None else points.noise
     latent = answers.variance - noise + (answers.mean - mean).square()
@@ -84,11 +85,11 @@ def left_out_errors(mixture: Mixture, points: LabelledSet, *, pool_repeated: boo
     )
 
 
-def _left_out_answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
+def left_out_answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
+    """What each expert of the mixture says at each of the points it was fitted to, from all others."""
     match mixture.experts:
         case SparseExperts() as experts:
             stored, shared = StoredFeatures(experts.features, points.X), experts.hyperparameters
-            points = replace(points, weight=torch.ones_like(points.weight))
             if points.noise is not None:
                 shared = shared._replace(noise=points.noise)
             return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))

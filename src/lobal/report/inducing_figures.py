@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
 
 from lobal.report.campaign_figures import SUGGESTED, Curve
 from lobal.report.figures import DATA, LINES, TRUTH
+from lobal.report.model_figures import set_logarithmic
 from lobal.report.savings import pooled_errors
 
 COLOURS = (*LINES, SUGGESTED, DATA, TRUTH)
@@ -67,11 +67,5 @@ def _draw_panel(axes: Axes, curves: Curves, colours: Mapping[str, str], styles: 
                 markersize=4.0,
                 capsize=2.5,
             )
-    sizes = sorted({size for arms in curves.values() for curve in arms.values() for size in curve.sizes})
-    axes.set(xscale="log", yscale="log", xlabel="inducing points $m$")
-    axes.set_xticks(sizes, labels=[str(size) for size in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.spines[["top", "right"]].set_visible(False)
+    sizes = {size for arms in curves.values() for curve in arms.values() for size in curve.sizes}
+    set_logarithmic(axes, sizes, "inducing points $m$")

@@ -1,6 +1,6 @@
 """Learning curves of several models side by side. The figure is returned and touches no global state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -33,9 +33,14 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
         axes.errorbar(
             curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
         )
-    sizes = sorted({size for curve in curves.values() for size in curve.sizes})
-    axes.set(xscale="log", yscale="log", xlabel="labels $n$")
-    axes.set_xticks(sizes, labels=[str(size) for size in sizes])
+    set_logarithmic(axes, {size for curve in curves.values() for size in curve.sizes}, "labels $n$")
+
+
+def set_logarithmic(axes: Axes, sizes: Iterable[int], label: str) -> None:
+    """Logarithmic axes with a tick at each of the sizes, and errors at 1, 2 and 5."""
+    ticks = sorted(sizes)
+    axes.set(xscale="log", yscale="log", xlabel=label)
+    axes.set_xticks(ticks, labels=[str(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
