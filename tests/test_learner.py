@@ -48,6 +48,12 @@ def test_a_box_is_asked_for_inputs_inside_it() -> None:
         assert ((X >= [-1.0, 5.0]) & (X <= [1.0, 6.0])).all()
 
 
+@pytest.mark.parametrize("draw", ["random", "low_dispersion"])
+def test_a_batch_larger_than_the_grid_of_a_box_still_follows_the_density(draw: str) -> None:
+    quarter = Box(0.0, 1.0, n_candidates=64, test_density=lambda X: np.where(X[:, 0] < 0.25, 9.0, 1.0))
+    assert np.mean(learner(quarter, draw=draw).ask(3000) < 0.25) == pytest.approx(0.75, abs=0.03)
+
+
 def test_points_outside_a_box_are_refused() -> None:
     active = learner(Box([-1.0, 5.0], [1.0, 6.0], n_candidates=256))
     for point in ([0.0, 6.1], [[0.0, 5.5], [-2.0, 5.5]], [0.0, np.inf]):

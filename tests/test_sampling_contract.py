@@ -63,6 +63,19 @@ def test_a_candidate_heavier_than_all_others_is_drawn_once(draw: Draw, d: int) -
 
 
 @every_draw
+def test_repeated_candidates_follow_the_weights_where_different_ones_could_not(draw: Draw, d: int) -> None:
+    weights = tensor(1.0, 0.0, 3.0, 96.0)
+    drawn = draw(weights, sample(4, d), 10_000, generator=seeded(), repeated=True)
+    torch.testing.assert_close(drawn.bincount(minlength=4).double() / 100.0, weights, rtol=0.0, atol=0.7)
+
+
+@every_draw
+def test_nothing_can_be_drawn_where_no_weight_is_positive(draw: Draw, d: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and 0 candidates can be drawn"):
+        draw(0.0 * ones(3), sample(3, d), 1, generator=seeded(), repeated=True)
+
+
+@every_draw
 def test_single_draws_are_in_proportion_to_the_weights(draw: Draw, d: int) -> None:
     weights, X, generator = tensor(1.0, 2.0, 0.0, 3.0, 4.0), sample(5, d), seeded()
     drawn = torch.cat([draw(weights, X, 1, generator=generator) for _ in range(1500)])

@@ -119,7 +119,8 @@ class ActiveLearner:
         following = None if complexity is None else self._following(complexity, n)
         # Before there is a model: X_n0 ~ p_0 = q.
         weights = self._state.weights(self._state.density if following is None else following.proposal, n)
-        indices = DRAWS[self.settings["draw"]](weights, self.candidates.X, n, generator=generator)
+        draw = DRAWS[self.settings["draw"]]
+        indices = draw(weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
         inputs = place(self.candidates, indices, generator=generator)
         step = Step(
             number=len(self.history),

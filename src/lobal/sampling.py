@@ -150,12 +150,21 @@ class Draw(Protocol):
     """A way of drawing from candidates."""
 
     def __call__(
-        self, weights: Float[Tensor, " N"], X: Real[ndarray, "N d"], b: int, *, generator: torch.Generator
+        self,
+        weights: Float[Tensor, " N"],
+        X: Real[ndarray, "N d"],
+        b: int,
+        *,
+        generator: torch.Generator,
+        repeated: bool = False,
     ) -> Int[Tensor, " b"]:
-        """The indices of b different candidates in proportion to their weights, none of weight zero.
+        """The indices of b candidates in proportion to their weights, none of weight zero.
+
+        Those of a pool are all different. Those of a box stand for a cell with room for many points and may be
+        `repeated`: where more are wanted than there are cells, different ones would not follow the weights.
 
         Raises:
-            ValueError: a weight is negative, NaN or infinite, or fewer than b are positive.
+            ValueError: a weight is negative, NaN or infinite, or too few are positive.
         """
 
 
@@ -165,9 +174,13 @@ def draw_random(
     b: int,
     *,
     generator: torch.Generator,
+    repeated: bool = False,
 ) -> Int[Tensor, " b"]:
-    """Independent draws without replacement, by the b largest of log weight + Gumbel noise."""
-    _check_draw(weights, b)
+    """Independent draws; without replacement by the b largest of log weight + Gumbel noise."""
+    _check_draw(weights, b, repeated=repeated)
+    if repeated:
+        positive = torch.nonzero(weights > 0)[:, 0]
+        return positive[_hits(weights[positive], torch.rand(b, dtype=weights.dtype, generator=generator))]
     best, where = weights.new_empty(0), torch.empty(0, dtype=torch.long)
     for start in range(0, len(weights), PART):
         part = weights[start : start + PART]
@@ -178,32 +191,45 @@ def draw_random(
 
 
 def draw_low_dispersion(
-    weights: Float[Tensor, " N"], X: Real[ndarray, "N d"], b: int, *, generator: torch.Generator
+    weights: Float[Tensor, " N"],
+    X: Real[ndarray, "N d"],
+    b: int,
+    *,
+    generator: torch.Generator,
+    repeated: bool = False,
 ) -> Int[Tensor, " b"]:
     """Systematic draws along a space-filling curve: the density of random draws, but evenly spread.
 
-    Every candidate has a piece of the curve as long as its weight, at most one step; the candidates at b equal steps
-    from a random start are drawn. The order of the indices is random.
+    Every candidate has a piece of the curve as long as its weight, at most one step unless it may be repeated; the
+    candidates at b equal steps from a random start are drawn. The order of the indices is random.
     """
-    _check_draw(weights, b)
+    _check_draw(weights, b, repeated=repeated)
     positive = torch.nonzero(weights > 0)[:, 0]
     curve = positive[space_filling_order(X, positive)]
-    ends = capped(weights, float(b))[curve].cumsum(0)
+    lengths = weights if repeated else capped(weights, float(b))
     start = torch.rand(1, dtype=weights.dtype, generator=generator)
-    steps = torch.arange(b, dtype=weights.dtype)
-    hits = torch.searchsorted(ends, (start + steps) * (ends[-1] / b), right=True)
-    # Rounding may put two steps on one candidate or the last behind the end: move those to their neighbours.
-    count = torch.arange(b)
-    hits = torch.minimum((hits - count).cummax(0).values + count, len(curve) - b + count)
+    hits = _hits(lengths[curve], (start + torch.arange(b, dtype=weights.dtype)) / b)
+    if not repeated:
+        # Rounding may put two steps on one candidate or the last behind the end: move those to their neighbours.
+        count = torch.arange(b)
+        hits = torch.minimum((hits - count).cummax(0).values + count, len(curve) - b + count)
     return curve[hits][torch.randperm(b, generator=generator)]
 
 
-def _check_draw(weights: Float[Tensor, " N"], b: int) -> None:
+def _hits(lengths: Float[Tensor, " k"], places: Float[Tensor, " b"]) -> Int[Tensor, " b"]:
+    """Which of the pieces, laid end to end, lie at the given shares of the way; none of length zero but by rounding."""
+    ends = lengths.cumsum(0)
+    return torch.searchsorted(ends, places * ends[-1], right=True).clamp_max(len(ends) - 1)
+
+
+def _check_draw(weights: Float[Tensor, " N"], b: int, *, repeated: bool) -> None:
     wrong = torch.nonzero(~(torch.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         row = int(wrong[0])
         raise ValueError(f"weights must be finite and at least zero, got {weights[row].item()} at candidate {row}")
     positive = int((weights > 0).sum())
+    if repeated and positive and b >= 1:
+        return
     if not 1 <= b <= positive:
         raise ValueError(
             f"between 1 and {positive} candidates can be drawn (the number with positive weight, of {len(weights)}), "

@@ -62,15 +62,10 @@ class State:
         return self.ledger.inputs(numbers) if self.is_box else self.ledger.candidates(numbers)
 
     def check_left(self, n: int) -> None:
-        """Refuse to ask for more points at once than there are candidates; those of a pool are used up."""
+        """Refuse to ask for more points than a pool has left."""
         total = len(self.candidates)
-        left = total if self.is_box else total - len(self.ledger.used_candidates)
-        if n > left and self.is_box:
-            raise ValueError(
-                f"{n} points are asked for at once, but the box is looked at through {total} candidates; ask for fewer "
-                "or give lobal.Box a larger n_candidates"
-            )
-        if n > left:
+        left = total - len(self.ledger.used_candidates)
+        if n > left and not self.is_box:
             raise ValueError(
                 f"{n} points are asked for, but only {left} of the pool's {total} are left; ask for fewer or begin "
                 "with a larger pool"
@@ -81,7 +76,7 @@ class State:
         weights = proposal / self.candidates.pool_density
         used = torch.as_tensor([] if self.is_box else self.ledger.used_candidates, dtype=torch.long)
         weights[used] = 0.0
-        if int((weights > 0).sum()) < n:
+        if int((weights > 0).sum()) < (1 if self.is_box else n):
             # Where there are labels enough no more are proposed; those points come when no others are left.
             wanted = self.candidates.test_density > 0
             weights[wanted] = weights[wanted].clamp_min(LAST * max(1.0, weights.max().item()))
