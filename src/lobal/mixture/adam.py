@@ -2,9 +2,11 @@
 
 import functools
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -19,9 +21,15 @@ from lobal.mixture.objective import (
     mixture_squared_error,
     small_bandwidth_penalty,
 )
-from lobal.mixture.recording import RecordedEpoch, epoch_of
+from lobal.mixture.recording import Recorded, epoch_of
 from lobal.mixture.responses import Response, Responses
 from lobal.problems.problem import LabelledSet
+
+if TYPE_CHECKING:
+    from lobal.mixture.fused import FusedStep
+
+# Noise on the gate's channels below this changes no choice of experts worth mentioning, and is not drawn any more.
+NO_NOISE = 1e-4
 
 Objective: TypeAlias = Callable[[Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar]
 
@@ -131,6 +139,11 @@ class Schedule:
         return self.rate < self._smallest
 
 
+def can_fuse() -> bool:
+    """Whether Triton is there, and the C compiler that it calls."""
+    return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
+
+
 @final
 class Trainer:
     """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
@@ -143,7 +156,7 @@ class Trainer:
         self._gate = gate
         self._phi = gate.features(responses.points.X)[0]
         self._phi_validation = gate.features(responses.validation.X)[0]
-        for tensor in self._gate_parameters():
+        for tensor in (gate.whitened_mean, gate.means):
             tensor.requires_grad_()
         self._kappa, self._noise = len(gate.means), settings.gate_noise
         self._terminal_kappa = min(settings.kappa, self._kappa)
@@ -154,56 +167,78 @@ class Trainer:
         self._is_on_gpu = self._phi.device.type == "cuda"
         self._is_closed_form = settings.objective is elbo and responses.has_closed_form
         self._prices = bandwidth_prices(self._kappa, settings.penalty, like=self._phi)
-        self._kappa_before: int | None = None  # in the pass before
-        self._recorded: tuple[int, RecordedEpoch] | None = None  # and its kappa
+        self._recordings: dict[str, tuple[int, Recorded | None]] = {}  # and the kappa they were made with
+        self._groups = self._parameter_groups()
+        self._fused = self._fused_step()
         self._optimiser = self._make_optimiser()
         self._best = self._state()
 
-    def _gate_parameters(self) -> list[Tensor]:
-        return [self._gate.whitened_mean, self._gate.means]
-
-    def _make_optimiser(self) -> torch.optim.Adam:
+    def _parameter_groups(self) -> list[tuple[list[Tensor], float]]:
+        """Leaf tensors and their learning rates: of inducing values, hyperparameters, the gate's values and means."""
         eta, eta_H, eta_G = (
             self.settings.learning_rate,
             self.settings.hyperparameter_rate,
             self.settings.gate_rate,
         )
-        groups = [
+        return [
             (self.responses.inducing_parameters(), eta),
             (self.responses.hyperparameters(), eta_H * eta),
             ([self._gate.whitened_mean], eta_G * eta),
             ([self._gate.means], eta_H * eta_G * eta),
         ]
+
+    def _fused_step(self) -> "FusedStep | None":
+        """The step in two kernels, where there is a GPU to run it on and a compiler to make it."""
+        experts = self.responses.trainable() if self._is_on_gpu and self._is_closed_form else None
+        if experts is None or not can_fuse():
+            return None
+        from lobal.mixture.fused import FusedStep, GateTensors  # needs Triton
+
+        gate = GateTensors(self._phi.contiguous(), self._gate.scale, self._gate.whitened_mean, self._gate.means)
+        step = FusedStep(experts, gate, self._prices)
+        step.rates.copy_(torch.tensor([rate for _, rate in self._groups]))
+        return step
+
+    def _make_optimiser(self) -> torch.optim.Adam:
         # A recorded epoch sees a new rate only in a tensor, and the fused optimiser wants it in single precision.
         rate = (
             functools.partial(torch.tensor, dtype=torch.float32, device=self._phi.device) if self._is_on_gpu else float
         )
         return torch.optim.Adam(
-            [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in groups if leaves],
+            [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in self._groups if leaves],
             capturable=self._is_on_gpu,
             fused=True if self._is_on_gpu else None,
         )
 
     def _set_rate(self) -> None:
+        if self._fused is not None:
+            self._fused.rates.copy_(torch.tensor([self._schedule.rate * rate for _, rate in self._groups]))
+            return
         for group in self._optimiser.param_groups:
             lr = self._schedule.rate * group["base"]
             group["lr"] = group["lr"].fill_(lr) if self._is_on_gpu else lr
 
+    def _leaves(self) -> list[Tensor]:
+        return [tensor for leaves, _ in self._groups for tensor in leaves]
+
     def _state(self) -> list[Tensor]:
-        return [tensor.detach().clone() for group in self._optimiser.param_groups for tensor in group["params"]]
+        return [tensor.detach().clone() for tensor in self._leaves()]
 
     @torch.no_grad()
     def _restore(self, state: list[Tensor]) -> None:
-        leaves = [tensor for group in self._optimiser.param_groups for tensor in group["params"]]
-        for leaf, value in zip(leaves, state, strict=True):
+        for leaf, value in zip(self._leaves(), state, strict=True):
             leaf.copy_(value)
 
     def run(self, progress: Progress | None = None) -> SoftmaxGate:
         """Train until the learning rate is spent and return the best gate; the experts are left at their best."""
+        drawn = self._draw()
         for number in range(self.settings.max_epochs):
-            objective = self._epoch()
+            passed = self._pass(*drawn)
             self._lower_kappa(number)
-            error = self.validation_error()
+            seen = self._validated()
+            drawn = self._draw()  # while a GPU is still at work
+            objective, error = torch.stack([passed, seen]).tolist()
+            self._check(objective)
             # Errors seen before kappa has reached its terminal value are another model's and not compared.
             if self._kappa > self._terminal_kappa or self._schedule.improved(error):
                 self._best = self._state()
@@ -220,28 +255,43 @@ class Trainer:
         if self._kappa > self._terminal_kappa and (number + 1) % self._epochs_per_kappa == 0:
             self._kappa -= 1
 
-    def _epoch(self) -> float:
-        n, L = len(self.responses.points), len(self._gate.means)
-        order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size]
-        noise = self._noise * torch.randn(len(order), L, generator=self._generator, dtype=self._phi.dtype)
-        objective = self._pass(order.to(self._phi.device), noise.to(self._phi.device)).item()
-        self._noise *= self.settings.gate_noise_decay
+    def _check(self, objective: float) -> None:
         if not math.isfinite(objective):
             rate = self.settings.learning_rate
             raise ValueError(f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}")
-        return objective
+
+    def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
+        """The rows of an epoch in random order, and the noise on their channels."""
+        n, L = len(self.responses.points), len(self._gate.means)
+        order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size].to(self._phi.device)
+        if self._noise < NO_NOISE:
+            return order, self._phi.new_zeros(len(order), L)
+        noise = self._noise * torch.randn(len(order), L, generator=self._generator, dtype=self._phi.dtype)
+        self._noise *= self.settings.gate_noise_decay
+        return order, noise.to(self._phi.device)
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
-        """One step for every batch; on a GPU a recording of them, from the second pass with the same kappa on."""
-        if self._recorded is not None and self._recorded[0] == self._kappa:
-            return self._recorded[1](order, noise)
-        if self._is_on_gpu and self._is_closed_form and self._kappa_before == self._kappa:
-            self._recorded = self._kappa, RecordedEpoch(self._step, order, noise, self.settings.batch_size)
-            return self._recorded[1](order, noise)
-        self._kappa_before = self._kappa
-        return epoch_of(self._step, order, noise, self.settings.batch_size)
+        """One step for every batch."""
+        epoch = functools.partial(epoch_of, self._step, batch_size=self.settings.batch_size)
+        return self._replayed("epoch", epoch, order, noise) if self._is_closed_form else epoch(order, noise)
+
+    def _validated(self) -> Scalar:
+        return self._replayed("validation", self._validation)
+
+    def _replayed(self, name: str, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        """What the function returns; on a GPU by a recording, from the second call with the same kappa on."""
+        kappa, recording = self._recordings.get(name, (None, None))
+        if not self._is_on_gpu or kappa != self._kappa:
+            self._recordings[name] = self._kappa, None
+            return function(*inputs)
+        if recording is None:
+            recording = Recorded(function, *inputs)
+            self._recordings[name] = self._kappa, recording
+        return recording(*inputs)
 
     def _step(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+        if self._fused is not None:
+            return self._fused(rows, noise, self._kappa)
         objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
         self._optimiser.step()
         return objective
@@ -267,13 +317,16 @@ class Trainer:
         loss.backward()
         return loss.detach()
 
-    @torch.no_grad()
     def validation_error(self) -> float:
         """Importance-weighted root mean squared error of the mixture on the validation set."""
+        return self._validation().item()
+
+    @torch.no_grad()
+    def _validation(self) -> Scalar:
         gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._kappa)
         validation = self.responses.validation
         error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
-        return error.sqrt().item()
+        return error.sqrt()
 
     def trained_gate(self) -> SoftmaxGate:
         """The gate with its terminal kappa, detached from training."""

@@ -36,6 +36,20 @@ class Batch(NamedTuple):
     weight: Float[Tensor, " b"]
 
 
+class Trainable(NamedTuple):
+    """What a training step reads of all points, and the tensors that it moves."""
+
+    phi: Float[Tensor, "n L m"]  # in single precision, those of a point side by side
+    explained: Float[Tensor, "n L"]  # q
+    y: Float[Tensor, " n"]
+    weight: Float[Tensor, " n"]
+    given_noise: Float[Tensor, " n"] | None
+    whitened_mean: Float[Tensor, "L m"]
+    mean: Scalar
+    log_scale: Scalar
+    log_noise: Scalar  # moved unless the noise is given
+
+
 def bandwidth_prices(L: int, penalty: float, like: Tensor) -> Float[Tensor, " L"]:
     """What a point pays for an expert: theta times 2 (L - l) / (L - 1), Eq. (eq:smallBWpenalty)."""
     steps_down = torch.arange(L - 1, -1, -1, dtype=like.dtype, device=like.device)

@@ -19,21 +19,21 @@ def epoch_of(step: Step, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"], 
 
 
 @final
-class RecordedEpoch:
-    """An epoch whose steps change nothing but tensors in place, to be replayed with other rows and noise.
+class Recorded:
+    """A function that reads and changes nothing but tensors on a GPU, to be replayed with other values of its inputs.
 
-    A step has to have been made before, outside of the recording: libraries set themselves up in their first call.
+    It has to have been called before, outside of the recording: libraries set themselves up in their first call.
     """
 
-    def __init__(self, step: Step, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"], batch_size: int) -> None:
-        self._order, self._noise = order.clone(), noise.clone()
+    def __init__(self, function: Callable[..., Tensor], *inputs: Tensor) -> None:
+        self._inputs = [values.clone() for values in inputs]
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._objective = epoch_of(step, self._order, self._noise, batch_size)
+            self._output = function(*self._inputs)
 
-    def __call__(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
-        """Make the steps, with these rows and this noise."""
-        self._order.copy_(order)
-        self._noise.copy_(noise)
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """What the function returns."""
+        for kept, values in zip(self._inputs, inputs, strict=True):
+            kept.copy_(values)
         self._graph.replay()
-        return self._objective.clone()
+        return self._output.clone()

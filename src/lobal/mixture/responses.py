@@ -38,7 +38,7 @@ from lobal.experts.svgp import (
 )
 from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import Gate
-from lobal.mixture.gradients import Batch, elbo_gradients
+from lobal.mixture.gradients import Batch, Trainable, elbo_gradients
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
@@ -96,6 +96,10 @@ class Responses(ABC):
         The gradients of the experts' own tensors are left in them.
         """
         raise NotImplementedError("these experts train by autograd")
+
+    def trainable(self) -> Trainable | None:
+        """All that such a step reads and moves, where it is in memory as a whole."""
+        return None
 
 
 def zero_covariance(_: NormalEquations) -> InducingCovariance:
@@ -196,6 +200,24 @@ class SparseResponses(Responses):
         if self._given_noise is None:
             self._log_noise.grad = found.log_noise
         return found.objective, found.channels
+
+    def trainable(self) -> Trainable | None:
+        phi = self._stored.single if self.has_closed_form else None
+        return (
+            None
+            if phi is None
+            else Trainable(
+                phi=phi,
+                explained=self._stored.explained.mT.contiguous(),
+                y=self.points.y,
+                weight=self.points.weight,
+                given_noise=self._given_noise,
+                whitened_mean=self._whitened_mean,
+                mean=self._mean,
+                log_scale=self._log_scale,
+                log_noise=self._log_noise,
+            )
+        )
 
     def divergence(self) -> Float[Tensor, " L"]:
         return kl_divergence(self._whitened_mean, self._covariance)

@@ -47,14 +47,20 @@ class StoredFeatures:
 
         They are read at every step. Half as wide they take half the time, and less with those of a point side by side.
         """
-        if self._kept is None:
+        single = self.single
+        if single is None:
             return self.features(self.X[rows]).float()
-        if self._single is None:
-            self._single = self._kept.permute(1, 0, 2).to(torch.float32, memory_format=torch.contiguous_format)
-        _, L, m = self._single.shape
+        _, L, m = single.shape
         if self._gathered is None or len(self._gathered) != len(rows):
-            self._gathered = self._single.new_empty(len(rows), L, m)
-        return torch.index_select(self._single, 0, rows, out=self._gathered).permute(1, 0, 2)
+            self._gathered = single.new_empty(len(rows), L, m)
+        return torch.index_select(single, 0, rows, out=self._gathered).permute(1, 0, 2)
+
+    @property
+    def single(self) -> Float[Tensor, "n L m"] | None:
+        """All features in single precision, those of a point side by side, if they are kept."""
+        if self._single is None and self._kept is not None:
+            self._single = self._kept.permute(1, 0, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        return self._single
 
     def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
         """Consecutive rows and their features, a bounded number at a time."""
