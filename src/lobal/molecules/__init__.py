@@ -1,0 +1,1 @@
+"""Force fields: Gaussian processes of energies and forces that know the symmetries of a molecule."""

@@ -1,0 +1,215 @@
+"""Dense sGDML experts: Gaussian processes of energies and forces, with leave-one-out answers in closed form.
+
+With C = lambda K + diag(v) over all labels and alpha = C^-1 (y - mu), leaving out *all labels of one configuration* i
+takes the block P_i of C^-1 at these labels: they are predicted as y_i - P_i^-1 alpha_i, with covariance P_i^-1, noise
+included.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.arrays import Bandwidths, Inputs
+from lobal.experts.expert import Experts, Hyperparameters, Posterior
+from lobal.kernels import LARGEST_JITTER, SMALLEST_JITTER, rows_at_once
+from lobal.molecules.descriptor import Geometry, Positions, describe
+from lobal.molecules.kernel import MolecularKernel, covariance, energy_variances
+from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
+from lobal.molecules.prediction import Predictor
+
+logger = logging.getLogger(__name__)
+
+# Kernel matrices of several bandwidths share distances and Jacobian products where they fit in so many numbers (1 GiB).
+MATRIX_ENTRIES = 2**27
+# Columns of the inverse factor computed at a time.
+PANEL = 1024
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """One kernel at L bandwidths, and the labels that it is to learn from."""
+
+    kernel: MolecularKernel
+    bandwidths: Bandwidths  # sigma_1 < ... < sigma_L, in units of the kernel's Sigma
+    labels: Labels
+
+
+class LeftOut(NamedTuple):
+    """What each expert says about all labels of a configuration had it not seen that configuration."""
+
+    mean: Float[Tensor, "L n w"]
+    covariance: Float[Tensor, "L n w w"]  # noise included
+
+
+class Conditioned(NamedTuple):
+    """One expert given all labels."""
+
+    factor: Float[Tensor, "m m"]  # lower Cholesky factor of C
+    weights: Float[Tensor, " m"]  # alpha
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MolecularExperts(Experts):
+    """L Gaussian processes on the configurations they were given.
+
+    As `Experts` they speak of energies, at positions flattened to rows (n, 3 N). The prior variance is lambda_E times
+    `energy_variances`, not lambda_E. Learned from forces alone, energies are known up to a constant, which `constants`
+    holds.
+    """
+
+    ladder: Ladder
+    hyperparameters: Hyperparameters
+    data: LabelledMolecules
+    factor: Float[Tensor, "L m m"] | None  # takes O(L n^2 N^2) memory; needed for variances only
+    predictor: Predictor
+    constants: Float[Tensor, " L"]
+
+    def predict(self, R: Positions) -> EnergiesForces:
+        """Posterior mean of energies and forces, without a kernel matrix."""
+        energies, forces = self.predictor(R)
+        return EnergiesForces(energies + self.constants[:, None], forces)
+
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        return self.predict(X.unflatten(1, (-1, 3))).energies
+
+    def posterior(self, X: Inputs) -> Posterior:
+        if self.factor is None:
+            raise ValueError(
+                "these experts were fitted without keeping their factors; variances need keep_factors=True"
+            )
+        geometry = describe(X.unflatten(1, (-1, 3)))
+        step = rows_at_once(self.factor[..., 0].numel(), X.device)
+        parts = [self._variance(geometry.at(slice(i, i + step))) for i in range(0, max(1, len(X)), step)]
+        return Posterior(self.mean(X), torch.cat(parts, dim=1))
+
+    def _variance(self, geometry: Geometry) -> Float[Tensor, "L n"]:
+        kernel, bandwidths, scale = self.ladder.kernel, self.ladder.bandwidths, self.hyperparameters.scale
+        prior = scale * energy_variances(kernel, geometry, bandwidths=bandwidths)
+        K_nx = covariance(
+            kernel,
+            self.data.geometry,
+            geometry,
+            bandwidths=bandwidths,
+            rows=self.ladder.labels,
+            columns=Labels.ENERGIES,
+        )
+        root: Tensor = torch.linalg.solve_triangular(self.factor, scale * K_nx, upper=False)
+        return (prior - root.square().sum(-2)).clamp_min(0.0)
+
+
+def molecular_experts(
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, *, keep_factors: bool = False
+) -> MolecularExperts:
+    """Experts given all labels; O(L (n w)^3) time, and memory of two kernel matrices unless factors are kept."""
+    factors, weights = [], []
+    for expert in conditioned(data, ladder, hyperparameters):
+        weights.append(expert.weights)
+        if keep_factors:
+            factors.append(expert.factor)
+    factor = torch.stack(factors) if keep_factors else None
+    return _assembled(data, ladder, hyperparameters, torch.stack(weights), factor)
+
+
+def experts_and_left_out(
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters
+) -> tuple[MolecularExperts, LeftOut]:
+    """Experts, and what they say about each configuration without it; one factor in memory at a time."""
+    residual = data.residual(ladder.labels, hyperparameters.mean)
+    weights, means, covariances = [], [], []
+    for expert in conditioned(data, ladder, hyperparameters):
+        weights.append(expert.weights)
+        blocks = precision_blocks(expert.factor, residual.shape[1])
+        covariances.append(torch.cholesky_inverse(torch.linalg.cholesky(blocks)))
+        means.append(residual - (covariances[-1] @ expert.weights.view_as(residual)[..., None])[..., 0])
+    mean = torch.stack(means)
+    if ladder.labels.energies:
+        mean[..., 0] += hyperparameters.mean
+    experts = _assembled(data, ladder, hyperparameters, torch.stack(weights), None)
+    return experts, LeftOut(mean, torch.stack(covariances))
+
+
+def _assembled(
+    data: LabelledMolecules,
+    ladder: Ladder,
+    hyperparameters: Hyperparameters,
+    weights: Float[Tensor, "L m"],
+    factor: Float[Tensor, "L m m"] | None,
+) -> MolecularExperts:
+    scaled = hyperparameters.scale * weights
+    predictor = Predictor.of(ladder.kernel, data.geometry, scaled, bandwidths=ladder.bandwidths, labels=ladder.labels)
+    return MolecularExperts(
+        ladder=ladder,
+        hyperparameters=hyperparameters,
+        data=data,
+        factor=factor,
+        predictor=predictor,
+        constants=_constants(predictor, data, hyperparameters.mean, ladder.labels),
+    )
+
+
+def _constants(
+    predictor: Predictor, data: LabelledMolecules, mean: Float[Tensor, ""], labels: Labels
+) -> Float[Tensor, " L"]:
+    """mu; or, learned from forces alone, what the energies that are known exceed the integrated forces by."""
+    if labels.energies or data.energies is None:
+        return mean.expand(len(predictor.bandwidths))
+    return (data.energies - predictor.at(data.geometry).energies).mean(1)
+
+
+def conditioned(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> Iterator[Conditioned]:
+    """One expert after the other, so that at most one factor need be in memory."""
+    residual = data.residual(ladder.labels, hyperparameters.mean).flatten()
+    together = max(1, MATRIX_ENTRIES // len(residual) ** 2)
+    for some in ladder.bandwidths.split(together):
+        K = covariance(ladder.kernel, data.geometry, bandwidths=some, rows=ladder.labels)
+        for C in K.mul_(hyperparameters.scale):
+            C.diagonal().add_(hyperparameters.noise)
+            factor = factored(C)
+            yield Conditioned(factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
+
+
+def factored(C: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """The lower Cholesky factor of C, to whose diagonal as little is added, in place, as makes it one.
+
+    Like `kernels.safe_cholesky`, but nothing is added where nothing is needed, and no copy of C is made: these
+    matrices are the largest there are.
+    """
+    added = 0.0
+    while True:
+        factor: Tensor
+        factor, failed = torch.linalg.cholesky_ex(C)
+        if not failed:
+            return factor
+        step = max(10.0 * added, SMALLEST_JITTER)
+        if not step <= LARGEST_JITTER or not torch.isfinite(C.diagonal()).all():
+            raise ValueError(
+                f"the covariance of {len(C)} labels is not positive definite with jitter {LARGEST_JITTER:g}; "
+                "remove duplicate configurations or raise the noise"
+            )
+        C.diagonal().mul_((1.0 + step) / (1.0 + added))
+        added = step
+        logger.info("Cholesky factorisation of %d labels needs jitter %.0e", len(C), added)
+
+
+def precision_blocks(factor: Float[Tensor, "m m"], width: int) -> Float[Tensor, "n w w"]:
+    """Diagonal blocks of C^-1, so many labels each, from the factor R: sums over the rows of R^-1.
+
+    R^-1 is lower triangular, so of its columns from j on only the rows from j on are solved for: (n w)^3 / 3 in all,
+    and no second matrix of that size.
+    """
+    blocks = []
+    step = max(1, PANEL // width) * width
+    for start in range(0, len(factor), step):
+        stop = min(start + step, len(factor))
+        unit = torch.eye(len(factor) - start, stop - start, dtype=factor.dtype, device=factor.device)
+        columns: Tensor = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
+        each = columns.unflatten(1, (-1, width)).permute(1, 2, 0)
+        blocks.append(each @ each.mT)
+    return torch.cat(blocks)
