@@ -12,6 +12,10 @@ from lobal import __version__
 SMALLEST_DEMO = 128  # an eighth of it starts a campaign, said before anything heavy is imported
 
 app = typer.Typer(name="lobal", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+forcefield = typer.Typer(
+    name="forcefield", no_args_is_help=True, rich_markup_mode="markdown", help="Force fields of molecules."
+)
+app.add_typer(forcefield)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -208,6 +212,86 @@ def bench(
             seed=seed,
         )
         run_bench(plan, output, quiet=quiet)
+
+
+@forcefield.command("train")
+def train_force_field(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Energies and forces of one molecule: npz, extended xyz, ASE's .db.")
+    ],
+    output: Annotated[Path, typer.Option(help="File for the force field.")],
+    n: Annotated[int, typer.Option(min=2, help="Configurations to learn from, drawn at random.")] = 500,
+    validation: Annotated[
+        int, typer.Option(min=2, help="Configurations to choose bandwidth and noise by; at most a fifth of all.")
+    ] = 200,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="What to learn from: forces, energies or both.", show_default="forces, if there are any"),
+    ] = None,
+    energy_unit: Annotated[
+        str | None,
+        typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree, where DATA does not say.", show_default=False),
+    ] = None,
+    length_unit: Annotated[
+        str | None, typer.Option(help="Ang, Bohr or nm, where DATA does not say.", show_default="Ang")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Learn the energies and forces of a molecule.
+
+    DATA holds configurations of one molecule, in one order of atoms: an npz file with arrays **R, E, F, z** (as sgdml
+    writes them) or **coords, energies, forces, nuclear_charges** (as rMD17 has them), or whatever ASE reads.
+
+    The molecule's symmetries, the bandwidth and the noise are found from the data. Of several trajectories in DATA
+    (array **traj**) a fifth is kept for validation. What is printed at the end are errors at the configurations kept.
+
+    Example: **lobal forcefield train malonaldehyde.npz --output malonaldehyde.lobal --n 500**
+    """
+    from lobal.molecules.command import TrainRequest
+    from lobal.molecules.command import train as run_train
+
+    with _plain_errors():
+        _refuse_to_overwrite(output, [data])
+        request = TrainRequest(
+            data=data,
+            output=output,
+            n=n,
+            validation=validation,
+            labels=labels,
+            energy_unit=energy_unit,
+            length_unit=length_unit,
+            seed=seed,
+            device=device,
+        )
+        run_train(request, quiet=quiet)
+
+
+@forcefield.command("evaluate")
+def evaluate_force_field(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File that lobal forcefield train wrote.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Energies and forces to compare with.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON, in eV and eV/Angstrom.")] = False,
+    energy_unit: Annotated[
+        str | None, typer.Option(help="Unit of energy, where DATA does not say.", show_default=False)
+    ] = None,
+    length_unit: Annotated[
+        str | None, typer.Option(help="Unit of length, where DATA does not say.", show_default="Ang")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
+) -> None:
+    """Compare a force field with energies and forces computed otherwise.
+
+    Configurations that the force field has learned from are left out. Energies are compared as they are, forces
+    component by component.
+
+    Example: **lobal forcefield evaluate malonaldehyde.lobal malonaldehyde.npz --json**
+    """
+    from lobal.molecules.command import evaluate as run_evaluate
+
+    with _plain_errors():
+        run_evaluate(model, data, as_json=as_json, energy_unit=energy_unit, length_unit=length_unit, device=device)
 
 
 def _whole_numbers(text: str) -> list[int]:

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.experts.expert import Hyperparameters
 from lobal.mixture.adam import AdamSettings, Trainer, can_fuse
 from lobal.mixture.gate import top_kappa_softmax
-from lobal.mixture.gradients import Batch, Trainable, bandwidth_prices, elbo_gradients
+from lobal.mixture.gradients import Batch, Parameters, Trainable, bandwidth_prices, elbo_gradients
 
 pytestmark = pytest.mark.skipif(
     not (torch.cuda.is_available() and can_fuse()), reason="needs a GPU, Triton and a C compiler"
@@ -57,14 +56,22 @@ def torch_step(at: Setting, leaves: list[Tensor], rows: Tensor, shaken: Tensor, 
     """The objective, with the gradients left in the leaves."""
     values, gate_values, gate_means, mean, log_scale = (leaf.detach() for leaf in leaves[:5])
     experts = at.experts
-    noise = leaves[5].detach().exp() if experts.given_noise is None else experts.given_noise[rows]
+    given = experts.given_noise
+    log_noise = (leaves[5] if given is None else experts.log_noise).detach()
     phi = at.gate_phi[rows]
     gate = top_kappa_softmax(gate_means + at.gate_scale.sqrt() * phi @ gate_values.mT + shaken, KAPPA)
-    batch = Batch(experts.phi[rows].permute(1, 0, 2), experts.explained[rows].mT, experts.y[rows], experts.weight[rows])
-    shared = Hyperparameters(mean, log_scale.exp(), noise)
-    found = elbo_gradients(batch, gate, values, shared, prices, len(experts.y))
-    slopes = [found.whitened_mean, at.gate_scale.sqrt() * (found.channels.mT @ phi), found.channels.sum(0)]
-    for leaf, slope in zip(leaves, [*slopes, found.mean, found.log_scale, found.log_noise], strict=False):
+    batch = Batch(
+        experts.phi[rows].permute(1, 0, 2),
+        experts.explained[rows].mT,
+        experts.y[rows],
+        experts.weight[rows],
+        None if given is None else given[rows],
+    )
+    parameters = Parameters(values, mean, log_scale, log_noise)
+    found = elbo_gradients(batch, gate, parameters, prices, len(experts.y))
+    inducing, *shared = found.parameters
+    slopes = [inducing, at.gate_scale.sqrt() * (found.channels.mT @ phi), found.channels.sum(0), *shared]
+    for leaf, slope in zip(leaves, slopes, strict=False):
         leaf.grad = slope
     return found.objective.item()
 
@@ -72,7 +79,7 @@ def torch_step(at: Setting, leaves: list[Tensor], rows: Tensor, shaken: Tensor, 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("sizes", [(50, 5, 70, 9), (3000, 7, 1024, 128)])
 def test_steps_agree_with_those_in_torch(is_known: bool, sizes: tuple[int, int, int, int]) -> None:
-    from lobal.mixture.fused import FusedStep, GateTensors
+    from lobal.mixture.fused import Controls, FusedStep, GateTensors, Moments
 
     ours, theirs = (setting(*sizes, is_known=is_known) for _ in range(2))
     leaves = [leaf.requires_grad_() for leaf in theirs.leaves()]
@@ -80,15 +87,17 @@ def test_steps_agree_with_those_in_torch(is_known: bool, sizes: tuple[int, int, 
     groups = [{"params": [leaf], "lr": rate} for leaf, rate in zip(leaves, rates, strict=False)]
     optimiser = torch.optim.Adam(groups)
     prices = bandwidth_prices(sizes[1], 0.5, like=RATES.cuda())
-    fused = FusedStep(ours.experts, GateTensors(*ours[1:]), prices)
-    fused.rates.copy_(RATES)
+    gate = GateTensors(ours.gate_phi, ours.gate_scale.sqrt(), ours.gate_values, ours.gate_means)
+    controls = Controls(RATES.cuda(), prices, torch.ones_like(prices[0]), torch.tensor(KAPPA).cuda())
+    moments = Moments.zero(ours.experts, gate), Moments.zero(ours.experts, gate)
+    fused = FusedStep(ours.experts, gate, controls, moments, torch.zeros_like(prices[0]))
     generator = torch.Generator().manual_seed(1)
     for size in (33, 33, 33, 7):  # the last batch of an epoch may be small
         rows = torch.randperm(sizes[0], generator=generator)[:size].cuda()
         shaken = 0.1 * torch.randn(size, sizes[1], generator=generator, dtype=torch.float64).cuda()
         expected = torch_step(theirs, leaves, rows, shaken, prices)
         optimiser.step()
-        assert fused(rows, shaken, KAPPA).item() == pytest.approx(expected, rel=1e-6)
+        assert fused(rows, shaken).item() == pytest.approx(expected, rel=1e-6)
     for mine, leaf in zip(ours.leaves(), leaves, strict=True):
         # In float32 a slope that should vanish is some 1e-8, which the first step of Adam divides by its own size.
         off = (mine - leaf.detach()).abs()

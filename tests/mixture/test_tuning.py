@@ -8,12 +8,11 @@ import torch
 
 from lobal.mixture import adam_tuning, racing
 from lobal.mixture.adam import AdamSettings, squared_error
-from lobal.mixture.analytic import AnalyticSettings
-from lobal.mixture.analytic_tuning import held_out_losses
+from lobal.mixture.analytic import AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Trial, Tuned, decision_table, decisions_as_json, decisions_from_json
-from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture, global_start
 from lobal.mixture.leave_one_out import LeaveOneOut
-from lobal.mixture.racing import EARLIEST, Outcome, keeping_up
+from lobal.mixture.racing import EARLIEST, Outcome, Race, can_train_together, keeping_up
 from lobal.mixture.responses import full_covariance
 from lobal.mixture.tuning import TUNINGS, tuned_settings, untuned_settings
 from lobal.problems.problem import LabelledSet
@@ -117,6 +116,49 @@ def test_who_catches_up_is_not_abandoned() -> None:
     assert watch([], [error + 0.1 for error in course[: EARLIEST - 1]]) is None
 
 
+def race(given: MixtureSettings, budget: int = 10) -> Race:
+    generator = torch.Generator().manual_seed(0)
+    return Race(data(), global_start(data().points, given, generator), generator, budget)
+
+
+def test_candidates_race_together_as_they_do_alone() -> None:
+    given = settings()
+    trainings = [replace(QUICK, penalty=theta, gate_noise=noise) for theta, noise in ((0.0, 0.1), (3.0, 0.0))]
+    widths = [torch.tensor(width).double() for width in (0.3, 0.3, 0.1)]
+    candidates = [
+        replace(given, training=training, gate_bandwidth=width)
+        for training, width in zip([*trainings, QUICK], widths, strict=True)
+    ]
+    leader = race(given).run(candidates[0])
+    leader = leader._replace(course=tuple(1.001 * error for error in leader.course))  # no tie with itself
+    together, alone = race(given), race(given)
+    outcomes = together.run_together(candidates, keeping_up(leader))
+    assert together.left == 7
+    for outcome, candidate in zip(outcomes, candidates, strict=True):
+        expected = alone.run(candidate, keeping_up(leader))
+        assert outcome.end == expected.end
+        assert outcome.course == pytest.approx(expected.course, rel=1e-6)
+        for ours, theirs in ((outcome.squares, expected.squares), (outcome.shares, expected.shares)):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    assert {outcome.end for outcome in outcomes} == {"finished", "abandoned"}
+
+
+def test_candidates_of_one_ladder_and_a_closed_form_train_together() -> None:
+    given, other = settings(), settings(gate_scale=1.0)
+    assert can_train_together([given, other])
+    assert not can_train_together([given])
+    assert not can_train_together([given, settings(bandwidths=LADDER[1:])])
+    assert not can_train_together([given, settings(covariance=full_covariance)])
+    assert not can_train_together([given, settings(training=replace(QUICK, objective=squared_error))])
+
+
+def test_every_sparsity_is_recorded(full: Tuned) -> None:
+    trials = decision(full.decisions, "kappa").trials
+    assert [trial.value for trial in trials][2:] == [
+        kappa for kappa in adam_tuning.SPARSITIES if kappa < trials[0].value
+    ]
+
+
 @pytest.mark.usefixtures("few_candidates")
 def test_features_are_computed_once_for_each_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     ladders = []
@@ -152,7 +194,9 @@ def test_the_same_seed_gives_the_same_decisions() -> None:
 def test_unused_bandwidths_are_dropped() -> None:
     wide = 2.0 ** torch.arange(-2, 9).double()
     found = tuned(bandwidths=wide, gate_bandwidth=torch.tensor(0.3).double())
-    assert found.settings.bandwidths[-1] < wide[-1]
+    ladders = [one.chosen for one in found.decisions if one.varied == "sigma_l"]
+    assert isinstance(ladders[-1], tuple)
+    assert ladders[-1][-1] < wide[-1]
     assert found.settings.training.kappa <= len(found.settings.bandwidths)
 
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.molecules.trajectory import Trajectory
+
 # The experiments' data sets are no part of the repository; their folder is named in the environment.
 DATA = Path(os.environ.get("LOBAL_DATA", "no data"))
 EXACT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
@@ -27,6 +29,26 @@ def pair_potential(R: Tensor) -> tuple[Tensor, Tensor]:
     distance = (R[:, first] - R[:, second]).norm(dim=-1)
     stiffness = torch.where(second == R.shape[1] - 1, 0.5, 1.0)
     energies = 5.0 + (stiffness * (distance - 2.0).square()).sum(1)
+    (gradient,) = torch.autograd.grad(energies.sum(), R)
+    return energies.detach(), -gradient
+
+
+def water(n: int, seed: int = 0) -> Trajectory:
+    """Configurations of a molecule of three atoms whose pairs attract each other by Morse potentials."""
+    generator = torch.Generator().manual_seed(seed)
+    rest = torch.tensor([[0.0, 0.0, 0.0], [0.8, 0.6, 0.0], [-0.8, 0.6, 0.0]], dtype=torch.float64)
+    R = rest + 0.08 * torch.randn(n, 3, 3, dtype=torch.float64, generator=generator)
+    energies, forces = morse_potential(R)
+    species = torch.tensor([8, 1, 1])
+    return Trajectory(source="water", units="eV and Ang", species=species, R=R, energies=energies, forces=forces)
+
+
+def morse_potential(R: Tensor) -> tuple[Tensor, Tensor]:
+    """Energies and forces of D (1 - exp(-a (r - r_0)))^2 for the pairs OH, OH and HH, about -2000 eV."""
+    R = R.clone().requires_grad_()
+    depth, rate, rest = torch.tensor([[4.0, 4.0, 1.0], [2.0, 2.0, 1.5], [1.0, 1.0, 1.6]], dtype=torch.float64)
+    distance = (R[:, [0, 0, 1]] - R[:, [1, 2, 2]]).norm(dim=-1)
+    energies = -2000.0 + (depth * (1.0 - torch.exp(-rate * (distance - rest))).square()).sum(1)
     (gradient,) = torch.autograd.grad(energies.sum(), R)
     return energies.detach(), -gradient
 

@@ -155,7 +155,7 @@ def adam_epoch_seconds(sample: Sample, validation: Sample, m: int, device: torch
     bandwidths = torch.tensor(PAPER.bandwidths, dtype=torch.float64, device=device)
     features = _features(inducing_points(points.X, m, generator=generator), bandwidths)
     half = torch.tensor(0.5, dtype=torch.float64, device=device)  # the time does not depend on the numbers
-    responses = SparseResponses(points, steering, features, Hyperparameters(half, half, half))
+    responses = SparseResponses(points, steering, features, Hyperparameters(half, half, half), is_shuffled=True)
     gate = SoftmaxGate.uniform(_gate_features(points.X), n_experts=len(bandwidths), scale=PAPER.gate_scale)
     settings = AdamSettings(batch_size=PAPER.batch_size, max_epochs=TIMED_EPOCHS)
     trainer = Trainer(responses, gate, settings, generator)

@@ -21,7 +21,7 @@ from lobal.mixture.objective import (
     mixture_squared_error,
     small_bandwidth_penalty,
 )
-from lobal.mixture.recording import Recorded, epoch_of
+from lobal.mixture.recording import Replays, Rows, epoch_of
 from lobal.mixture.responses import Response, Responses
 from lobal.problems.problem import LabelledSet
 
@@ -100,6 +100,12 @@ class AdamSettings:
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie between zero and one, got {getattr(self, name)!r}")
 
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """Learning rates of inducing values, hyperparameters, the gate's values and the gate's means."""
+        eta, eta_H, eta_G = self.learning_rate, self.hyperparameter_rate, self.gate_rate
+        return eta, eta_H * eta, eta_G * eta, eta_H * eta_G * eta
+
 
 class Epoch(NamedTuple):
     """What a look at the validation set saw."""
@@ -139,6 +145,62 @@ class Schedule:
         return self.rate < self._smallest
 
 
+@final
+class Descent:
+    """The way of kappa from all L experts down to its terminal value."""
+
+    def __init__(self, L: int, settings: AdamSettings) -> None:
+        self.kappa, self.terminal = L, min(settings.kappa, L)
+        # A short training still spends half of its epochs at the terminal kappa.
+        most = max(settings.max_epochs // (2 * max(L - self.terminal, 1)), 1)
+        self._epochs_per_kappa = min(settings.epochs_per_kappa, most)
+
+    def after(self, number: int) -> int:
+        """kappa after the epoch of that number."""
+        if not self.ended and (number + 1) % self._epochs_per_kappa == 0:
+            self.kappa -= 1
+        return self.kappa
+
+    @property
+    def ended(self) -> bool:
+        """Whether kappa is terminal: errors seen before are another model's and not compared."""
+        return self.kappa <= self.terminal
+
+
+@final
+class Draws:
+    """The random numbers of a training.
+
+    Noise from a generator of its own leaves the orders the same however much of it is drawn.
+    """
+
+    def __init__(
+        self,
+        responses: Responses,
+        settings: AdamSettings,
+        orders: torch.Generator,
+        noises: torch.Generator | None = None,
+    ) -> None:
+        n = len(responses.points)
+        self._n, self._size, self._is_shuffled = n, min(n, settings.epoch_size), responses.is_shuffled
+        self._orders, self._noises = orders, orders if noises is None else noises
+
+    def order(self) -> Int[Tensor, " n"]:
+        """The rows of an epoch in random order.
+
+        Points that are in random order themselves are run through from anywhere among them: another order would have
+        their features copied at every step.
+        """
+        if not self._is_shuffled:
+            return torch.randperm(self._n, generator=self._orders)[: self._size]
+        start = torch.randint(self._n, (), generator=self._orders)
+        return (start + torch.arange(self._size)) % self._n
+
+    def noise(self, L: int, dtype: torch.dtype) -> Float[Tensor, "n L"]:
+        """Standard normal noise on their channels."""
+        return torch.randn(self._size, L, generator=self._noises, dtype=dtype)
+
+
 def can_fuse() -> bool:
     """Whether Triton is there, and the C compiler that it calls."""
     return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
@@ -149,25 +211,27 @@ class Trainer:
     """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
 
     def __init__(
-        self, responses: Responses, gate: SoftmaxGate, settings: AdamSettings, generator: torch.Generator
+        self,
+        responses: Responses,
+        gate: SoftmaxGate,
+        settings: AdamSettings,
+        generator: torch.Generator,
+        noises: torch.Generator | None = None,
     ) -> None:
         self.responses, self.settings = responses, settings
-        self._generator = generator
+        self._draws = Draws(responses, settings, generator, noises)
         self._gate = gate
         self._phi = gate.features(responses.points.X)[0]
         self._phi_validation = gate.features(responses.validation.X)[0]
         for tensor in (gate.whitened_mean, gate.means):
             tensor.requires_grad_()
-        self._kappa, self._noise = len(gate.means), settings.gate_noise
-        self._terminal_kappa = min(settings.kappa, self._kappa)
-        # A short training still spends half of its epochs at the terminal kappa.
-        steps_down = max(self._kappa - self._terminal_kappa, 1)
-        self._epochs_per_kappa = min(settings.epochs_per_kappa, max(settings.max_epochs // (2 * steps_down), 1))
+        L, self._noise = len(gate.means), settings.gate_noise
+        self._descent = Descent(L, settings)
         self._schedule = Schedule(settings.patience, settings.smallest_rate)
         self._is_on_gpu = self._phi.device.type == "cuda"
         self._is_closed_form = settings.objective is elbo and responses.has_closed_form
-        self._prices = bandwidth_prices(self._kappa, settings.penalty, like=self._phi)
-        self._recordings: dict[str, tuple[int, Recorded | None]] = {}  # and the kappa they were made with
+        self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
+        self._replayed = Replays(self._phi.device)
         self._groups = self._parameter_groups()
         self._fused = self._fused_step()
         self._optimiser = self._make_optimiser()
@@ -175,29 +239,27 @@ class Trainer:
 
     def _parameter_groups(self) -> list[tuple[list[Tensor], float]]:
         """Leaf tensors and their learning rates: of inducing values, hyperparameters, the gate's values and means."""
-        eta, eta_H, eta_G = (
-            self.settings.learning_rate,
-            self.settings.hyperparameter_rate,
-            self.settings.gate_rate,
+        leaves = (
+            self.responses.inducing_parameters(),
+            self.responses.hyperparameters(),
+            [self._gate.whitened_mean],
+            [self._gate.means],
         )
-        return [
-            (self.responses.inducing_parameters(), eta),
-            (self.responses.hyperparameters(), eta_H * eta),
-            ([self._gate.whitened_mean], eta_G * eta),
-            ([self._gate.means], eta_H * eta_G * eta),
-        ]
+        return [*zip(leaves, self.settings.rates, strict=True)]
 
     def _fused_step(self) -> "FusedStep | None":
         """The step in two kernels, where there is a GPU to run it on and a compiler to make it."""
         experts = self.responses.trainable() if self._is_on_gpu and self._is_closed_form else None
         if experts is None or not can_fuse():
             return None
-        from lobal.mixture.fused import FusedStep, GateTensors  # needs Triton
+        from lobal.mixture.fused import Controls, FusedStep, GateTensors, Moments  # needs Triton
 
-        gate = GateTensors(self._phi.contiguous(), self._gate.scale, self._gate.whitened_mean, self._gate.means)
-        step = FusedStep(experts, gate, self._prices)
-        step.rates.copy_(torch.tensor([rate for _, rate in self._groups]))
-        return step
+        root = self._gate.scale.sqrt()
+        gate = GateTensors(self._phi.contiguous(), root, self._gate.whitened_mean, self._gate.means)
+        rates, kappa = root.new_tensor(self.settings.rates), torch.tensor(self._descent.kappa, device=root.device)
+        controls = Controls(rates, self._prices, torch.ones_like(root), kappa)
+        moments = Moments.zero(experts, gate), Moments.zero(experts, gate)
+        return FusedStep(experts, gate, controls, moments, torch.zeros_like(root))
 
     def _make_optimiser(self) -> torch.optim.Adam:
         # A recorded epoch sees a new rate only in a tensor, and the fused optimiser wants it in single precision.
@@ -207,12 +269,13 @@ class Trainer:
         return torch.optim.Adam(
             [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in self._groups if leaves],
             capturable=self._is_on_gpu,
-            fused=True if self._is_on_gpu else None,
+            fused=True,
         )
 
     def _set_rate(self) -> None:
         if self._fused is not None:
-            self._fused.rates.copy_(torch.tensor([self._schedule.rate * rate for _, rate in self._groups]))
+            self._fused.controls.rates.copy_(torch.tensor([self._schedule.rate * rate for _, rate in self._groups]))
+            self._fused.controls.kappa.fill_(self._descent.kappa)
             return
         for group in self._optimiser.param_groups:
             lr = self._schedule.rate * group["base"]
@@ -234,26 +297,21 @@ class Trainer:
         drawn = self._draw()
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
-            self._lower_kappa(number)
+            kappa = self._descent.after(number)
             seen = self._validated()
             drawn = self._draw()  # while a GPU is still at work
             objective, error = torch.stack([passed, seen]).tolist()
             self._check(objective)
-            # Errors seen before kappa has reached its terminal value are another model's and not compared.
-            if self._kappa > self._terminal_kappa or self._schedule.improved(error):
+            if not self._descent.ended or self._schedule.improved(error):
                 self._best = self._state()
             if progress is not None:
-                progress(Epoch(number, self._kappa, self._schedule.rate, objective, error))
+                progress(Epoch(number, kappa, self._schedule.rate, objective, error))
             if self._schedule.finished:
                 break
             self._set_rate()
         self._restore(self._best)
-        self._kappa = self._terminal_kappa
+        self._descent.kappa = self._descent.terminal
         return self.trained_gate()
-
-    def _lower_kappa(self, number: int) -> None:
-        if self._kappa > self._terminal_kappa and (number + 1) % self._epochs_per_kappa == 0:
-            self._kappa -= 1
 
     def _check(self, objective: float) -> None:
         if not math.isfinite(objective):
@@ -261,54 +319,44 @@ class Trainer:
             raise ValueError(f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}")
 
     def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
-        """The rows of an epoch in random order, and the noise on their channels."""
-        n, L = len(self.responses.points), len(self._gate.means)
-        order = torch.randperm(n, generator=self._generator)[: self.settings.epoch_size].to(self._phi.device)
+        """The rows of an epoch, and the noise on their channels."""
+        order, L = self._draws.order().to(self._phi.device), len(self._gate.means)
         if self._noise < NO_NOISE:
             return order, self._phi.new_zeros(len(order), L)
-        noise = self._noise * torch.randn(len(order), L, generator=self._generator, dtype=self._phi.dtype)
+        noise = self._noise * self._draws.noise(L, self._phi.dtype)
         self._noise *= self.settings.gate_noise_decay
         return order, noise.to(self._phi.device)
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
         """One step for every batch."""
         epoch = functools.partial(epoch_of, self._step, batch_size=self.settings.batch_size)
-        return self._replayed("epoch", epoch, order, noise) if self._is_closed_form else epoch(order, noise)
+        if not self._is_closed_form:
+            return epoch(order, noise)
+        return self._replayed("epoch", self._descent.kappa, epoch, order, noise)
 
     def _validated(self) -> Scalar:
-        return self._replayed("validation", self._validation)
+        return self._replayed("validation", self._descent.kappa, self._validation)
 
-    def _replayed(self, name: str, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """What the function returns; on a GPU by a recording, from the second call with the same kappa on."""
-        kappa, recording = self._recordings.get(name, (None, None))
-        if not self._is_on_gpu or kappa != self._kappa:
-            self._recordings[name] = self._kappa, None
-            return function(*inputs)
-        if recording is None:
-            recording = Recorded(function, *inputs)
-            self._recordings[name] = self._kappa, recording
-        return recording(*inputs)
-
-    def _step(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
-        if self._fused is not None:
-            return self._fused(rows, noise, self._kappa)
+    def _step(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
+        if self._fused is not None and isinstance(rows, Tensor):
+            return self._fused(rows, noise)
         objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
         self._optimiser.step()
         return objective
 
     @torch.no_grad()
-    def _closed_form(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+    def _closed_form(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
         """The objective of a batch; gradients from their formulas."""
-        phi = self._phi.index_select(0, rows)
-        gate = top_kappa_softmax(self._gate.channels(phi) + noise, self._kappa)
+        phi = self._phi[rows]
+        gate = top_kappa_softmax(self._gate.channels(phi) + noise, self._descent.kappa)
         objective, slope = self.responses.elbo_gradients(rows, gate, self._prices)
         self._gate.whitened_mean.grad = self._gate.scale.sqrt() * (slope.mT @ phi)
         self._gate.means.grad = slope.sum(0)
         return objective
 
-    def _by_autograd(self, rows: Int[Tensor, " b"], noise: Float[Tensor, "b L"]) -> Scalar:
+    def _by_autograd(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
         """The objective of a batch, whatever it is made of."""
-        gate = top_kappa_softmax(self._gate.channels(self._phi[rows]) + noise, self._kappa)
+        gate = top_kappa_softmax(self._gate.channels(self._phi[rows]) + noise, self._descent.kappa)
         points = self.responses.points
         batch = points[rows]
         loss = self.settings.objective(gate, self.responses.at(rows), batch, self.responses.divergence(), len(points))
@@ -323,7 +371,7 @@ class Trainer:
 
     @torch.no_grad()
     def _validation(self) -> Scalar:
-        gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._kappa)
+        gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._descent.kappa)
         validation = self.responses.validation
         error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
         return error.sqrt()
@@ -335,5 +383,5 @@ class Trainer:
             scale=self._gate.scale,
             means=self._gate.means.detach(),
             whitened_mean=self._gate.whitened_mean.detach(),
-            kappa=self._kappa,
+            kappa=self._descent.kappa,
         )

@@ -20,7 +20,7 @@ from lobal.mixture.adam import AdamSettings, elbo
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned, Value
 from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, global_start, steering_labels
 from lobal.mixture.ladder import CHANGES, extended, trimmed
-from lobal.mixture.racing import Outcome, Race, Watch, in_full, keeping_up, probing
+from lobal.mixture.racing import Outcome, Race, Watch, can_train_together, in_full, keeping_up, probing
 
 logger = logging.getLogger(__name__)
 
@@ -185,17 +185,21 @@ class _Tuning:
             return
         L = len(self._settings.bandwidths)
         begin, trials = self._best.state, [self._best.as_trial(L, known=True)]
-        for kappa in (L, *(kappa for kappa in SPARSITIES if kappa < L)):
-            if not self._race.left:
-                break
-            candidate = self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0)
-            outcome = self._race.run(candidate, begin=begin)
+        kappas = [L, *(kappa for kappa in SPARSITIES if kappa < L)][: self._race.left]
+        candidates = [self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0) for kappa in kappas]
+        is_lossless, together = True, can_train_together(candidates)
+        outcomes: Iterable[Outcome] = (self._race.run(candidate, begin=begin) for candidate in candidates)
+        if together:
+            outcomes = self._race.run_together(candidates, begin=begin)
+        for kappa, outcome in zip(kappas, outcomes, strict=False):
             trials.append(outcome.as_trial(kappa))
             if kappa == L:
                 self._best = outcome if self._is_better(outcome) else self._best
-            elif self._is_as_good(outcome):
+                continue
+            is_lossless = is_lossless and self._is_as_good(outcome)
+            if is_lossless:
                 self._training = replace(self._training, kappa=kappa)
-            else:
+            elif not together:
                 break
         self._note("kappa", trials, self._training.kappa)
 
@@ -221,11 +225,14 @@ class _Tuning:
         if self._best is None:
             return
         trials, chosen = [self._best.as_trial(incumbent, known=True)], incumbent
-        for value, changes in candidates:
-            if not self._race.left:
-                break
-            candidate = self._with(**changes)
-            outcome = self._race.run(candidate, keeping_up(self._best), untrained=untrained)
+        tried = [(value, self._with(**changes)) for value, changes in candidates][: self._race.left]
+        changed = [candidate for _, candidate in tried]
+        outcomes: Iterable[Outcome] = (
+            self._race.run(candidate, keeping_up(self._best), untrained=untrained) for candidate in changed
+        )
+        if not while_better and can_train_together(changed):
+            outcomes = self._race.run_together(changed, keeping_up(self._best), untrained=untrained)
+        for (value, candidate), outcome in zip(tried, outcomes, strict=False):
             trials.append(outcome.as_trial(value))
             if self._is_better(outcome):
                 self._take(candidate, outcome)

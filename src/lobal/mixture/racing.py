@@ -1,7 +1,10 @@
 """Adam on many candidates: what they share is computed once, and who falls behind is abandoned.
 
 Inducing points, features and pre-trained experts depend on the ladder of bandwidths alone, so candidates of the same
-ladder share them. All train with the same random numbers, so that a difference is the candidate's own.
+ladder share them. All train with the same random numbers, so that a difference is the candidate's own. Candidates that
+differ in nothing that is read at every step train together, and each of them counts as one training. They are watched
+as if they were alone, by comparison with who finished before them and not with each other: an early lead says little,
+and who stays behind costs little.
 """
 
 import itertools
@@ -14,12 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.mixture.adam import AdamSettings, Epoch, Trainer
+from lobal.kernels import WhitenedFeatures
+from lobal.mixture.adam import AdamSettings, Epoch, Trainer, elbo
 from lobal.mixture.decisions import End, Trial, Value
 from lobal.mixture.fit import GATE_WIDTH, MixtureSettings, Start, TrainingData, gate_features_at, sparse_responses
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.objective import expert_shares, gated_mean
-from lobal.mixture.responses import SparseResponses
+from lobal.mixture.responses import SparseResponses, zero_covariance
+from lobal.mixture.together import Candidate, JointTrainer
 
 # Candidates are compared after shorter trainings than a fit's: what comes later moves all of them alike.
 PATIENCE = 5
@@ -96,8 +101,33 @@ def probing(epochs: Sequence[Epoch], _: Sequence[float]) -> End | None:
 class _Stopped(Exception):  # noqa: N818 - no error
     """Ends a training from within its progress report."""
 
-    def __init__(self, end: End) -> None:
-        self.end: End = end
+
+@final
+class _Lane:
+    """What is seen of a training, and its end if the watch ends it."""
+
+    def __init__(self, watch: Watch, terminal: int) -> None:
+        self.end: End | None = None
+        self.course: list[float] = []
+        self._epochs: list[Epoch] = []
+        self._watch, self._terminal = watch, terminal
+
+    def goes_on(self, epoch: Epoch) -> bool:
+        """Take note of an epoch; whether there shall be another."""
+        self._epochs.append(epoch)
+        error = epoch.validation_error if epoch.kappa <= self._terminal else math.inf
+        self.course.append(min(error, self.course[-1] if self.course else math.inf))
+        self.end = self._watch(self._epochs, self.course)
+        return self.end is None
+
+    def look(self, epoch: Epoch) -> None:
+        """The same for a training that is alone."""
+        if not self.goes_on(epoch):
+            raise _Stopped
+
+    def unfinished(self) -> Outcome:
+        """The outcome where there is nothing to show: the watch ended the training, or else it diverged."""
+        return Outcome(self.end or "diverged", tuple(self.course))
 
 
 @final
@@ -130,6 +160,7 @@ class Race:
         self._data, self._start_at, self.left = data, start, budget
         self._seed = int(torch.randint(2**31 - 1, (), generator=generator))
         self._prepared: dict[tuple[tuple[float, ...], bool], _Prepared] = {}
+        self._gate_features: dict[tuple[float, ...], WhitenedFeatures] = {}
 
     def run(
         self,
@@ -145,34 +176,46 @@ class Race:
         learn cannot be judged.
         """
         self.left -= 1
-        prepared = self._ready(candidate, untrained=untrained)
-        prepared.put_back(None if begin is None else begin.experts)
-        gate = self._uniform_gate(candidate) if begin is None else _copied(begin.gate, candidate)
-        trainer = Trainer(prepared.responses, gate, _shortened(candidate.training), self._generator())
-        terminal = min(trainer.settings.kappa, len(candidate.bandwidths))
-        epochs: list[Epoch] = []
-        course: list[float] = []
-
-        def look(epoch: Epoch) -> None:
-            epochs.append(epoch)
-            error = epoch.validation_error if epoch.kappa <= terminal else math.inf
-            course.append(min(error, course[-1] if course else math.inf))
-            end = watch(epochs, course)
-            if end is not None:
-                raise _Stopped(end)
-
+        prepared = self._ready(candidate, begin, untrained=untrained)
+        entry = self._entry(candidate, begin)
+        lane = _lane(entry, watch)
         try:
-            trained = trainer.run(look)
-        except _Stopped as stopped:
-            return Outcome(stopped.end, tuple(course))
-        except ValueError:  # the options were checked before: only a divergence is left
-            return Outcome("diverged", tuple(course))
-        return _finished(prepared, trained, course)
+            trained = Trainer(prepared.responses, entry.gate, entry.settings, *self._generators()).run(lane.look)
+        except (_Stopped, ValueError):  # the options were checked before: only a divergence is left
+            return lane.unfinished()
+        return _finished(prepared, trained, lane.course)
+
+    def run_together(
+        self,
+        candidates: Sequence[MixtureSettings],
+        watch: Watch = in_full,
+        *,
+        begin: State | None = None,
+        untrained: bool = False,
+    ) -> list[Outcome]:
+        """The same for several candidates that can train together."""
+        self.left -= len(candidates)
+        prepared = self._ready(candidates[0], begin, untrained=untrained)
+        entries = [self._entry(candidate, begin) for candidate in candidates]
+        lanes = [_lane(entry, watch) for entry in entries]
+        trainer = JointTrainer(prepared.responses, entries, *self._generators())
+        outcomes = []
+        for trained, lane in zip(trainer.run(lambda number, epoch: lanes[number].goes_on(epoch)), lanes, strict=True):
+            if trained is None:
+                outcomes.append(lane.unfinished())
+                continue
+            prepared.put_back(trained.experts)
+            outcomes.append(_finished(prepared, trained.gate, lane.course))
+        return outcomes
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(self._seed)
 
-    def _ready(self, candidate: MixtureSettings, *, untrained: bool) -> _Prepared:
+    def _generators(self) -> tuple[torch.Generator, torch.Generator]:
+        """Of the orders, the same for candidates without noise, and of the noise."""
+        return self._generator(), torch.Generator().manual_seed(self._seed + 1)
+
+    def _ready(self, candidate: MixtureSettings, begin: State | None, *, untrained: bool) -> _Prepared:
         key = tuple(candidate.bandwidths.tolist()), untrained
         if key not in self._prepared:
             while len(self._prepared) >= LADDERS_KEPT:
@@ -180,13 +223,36 @@ class Race:
             responses = sparse_responses(self._data, self._start_at, candidate, self._generator())
             self._prepared[key] = _Prepared(responses, untrained=untrained)
         self._prepared[key] = self._prepared.pop(key)  # the last used is the last to go
+        self._prepared[key].put_back(None if begin is None else begin.experts)
         return self._prepared[key]
+
+    def _entry(self, candidate: MixtureSettings, begin: State | None) -> Candidate:
+        gate = self._uniform_gate(candidate) if begin is None else _copied(begin.gate, candidate)
+        return Candidate(gate, _shortened(candidate.training))
 
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
         width = candidate.gate_bandwidth
         width = GATE_WIDTH * self._start_at.global_bandwidth if width is None else width
-        features = gate_features_at(self._data.known(), width, candidate, self._generator())
+        key = tuple(width.flatten().tolist())
+        if key not in self._gate_features:
+            points = self._data.known()
+            self._gate_features[key] = gate_features_at(points, width, candidate, self._generator())
+        features = self._gate_features[key]
         return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=candidate.gate_scale)
+
+
+def can_train_together(candidates: Sequence[MixtureSettings]) -> bool:
+    """Whether there are several, of one ladder, with steps whose gradients are known in closed form."""
+    return len(candidates) > 1 and all(
+        torch.equal(candidate.bandwidths, candidates[0].bandwidths)
+        and candidate.covariance is zero_covariance
+        and _shortened(candidate.training).objective is elbo
+        for candidate in candidates
+    )
+
+
+def _lane(entry: Candidate, watch: Watch) -> _Lane:
+    return _Lane(watch, min(entry.settings.kappa, len(entry.gate.means)))
 
 
 @torch.no_grad()

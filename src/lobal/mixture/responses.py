@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from lobal.arrays import Scalar
@@ -38,11 +38,11 @@ from lobal.experts.svgp import (
 )
 from lobal.kernels import WhitenedFeatures
 from lobal.mixture.gate import Gate
-from lobal.mixture.gradients import Batch, Trainable, elbo_gradients
+from lobal.mixture.gradients import Batch, Parameters, Trainable, elbo_gradients, expert_products
+from lobal.mixture.recording import Rows
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
-Rows: TypeAlias = Int[Tensor, " b"]
 CovarianceModel: TypeAlias = Callable[[NormalEquations], InducingCovariance]
 
 
@@ -58,6 +58,7 @@ class Responses(ABC):
 
     points: LabelledSet
     validation: LabelledSet
+    is_shuffled: bool = False  # whether the points are in random order, so that any run of them is a sample
 
     @abstractmethod
     def inducing_parameters(self) -> list[Tensor]:
@@ -136,8 +137,9 @@ class SparseResponses(Responses):
         *,
         covariance: CovarianceModel = zero_covariance,
         cache_bytes: int | None = None,
+        is_shuffled: bool = False,
     ) -> None:
-        self.points, self.validation = points, validation
+        self.points, self.validation, self.is_shuffled = points, validation, is_shuffled
         self._stored = StoredFeatures(features, points.X, cache_bytes)
         self._phi_validation = features(validation.X)
         self._mean = initial.mean.detach().clone().requires_grad_()
@@ -158,7 +160,7 @@ class SparseResponses(Responses):
         for part, phi in self._stored.slices():
             yield moments(phi, self.points.y[part], shared, precision=precision[:, part])
 
-    def _shared(self, rows: Rows | slice) -> Hyperparameters:
+    def _shared(self, rows: Rows) -> Hyperparameters:
         noise = self._log_noise.exp() if self._given_noise is None else self._given_noise[rows]
         return Hyperparameters(self._mean, self._log_scale.exp(), noise)
 
@@ -187,19 +189,27 @@ class SparseResponses(Responses):
     def elbo_gradients(
         self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
     ) -> tuple[Scalar, Float[Tensor, "b L"]]:
+        parameters = self.parameters()
+        found = elbo_gradients(self.batch(rows), gate, parameters, prices, len(self.points))
+        for leaf, slope in zip(parameters, found.parameters, strict=True):
+            if leaf.requires_grad:
+                leaf.grad = slope
+        return found.objective, found.channels
+
+    def parameters(self) -> Parameters:
+        """The leaf tensors of a training with S = 0."""
+        return Parameters(self._whitened_mean, self._mean, self._log_scale, self._log_noise)
+
+    def batch(self, rows: Rows) -> Batch:
+        """What a step of such a training reads of some of the points, valid until others are asked for."""
         points = self.points
-        batch = Batch(
+        return Batch(
             self._stored.in_single_precision(rows),
-            self._stored.explained.index_select(1, rows),
+            self._stored.explained[:, rows],
             points.y[rows],
             points.weight[rows],
+            None if self._given_noise is None else self._given_noise[rows],
         )
-        found = elbo_gradients(batch, gate, self._whitened_mean, self._shared(rows), prices, len(points))
-        self._whitened_mean.grad = found.whitened_mean
-        self._mean.grad, self._log_scale.grad = found.mean, found.log_scale
-        if self._given_noise is None:
-            self._log_noise.grad = found.log_noise
-        return found.objective, found.channels
 
     def trainable(self) -> Trainable | None:
         phi = self._stored.single if self.has_closed_form else None
@@ -224,6 +234,11 @@ class SparseResponses(Responses):
 
     def validation_mean(self) -> Float[Tensor, "L n"]:
         return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
+
+    def validation_means(self, parameters: Parameters) -> Float[Tensor, "C L n"]:
+        """Means at the validation points, of several trainings."""
+        products = expert_products(parameters.whitened_mean, self._phi_validation.mT)
+        return parameters.mean[:, None, None] + (0.5 * parameters.log_scale).exp()[:, None, None] * products
 
     def experts(self) -> SparseExperts:
         shared = self._shared(slice(None))

@@ -42,7 +42,7 @@ class StoredFeatures:
         """Features of some of the points."""
         return self.features(self.X[rows]) if self._kept is None else self._kept[:, rows]
 
-    def in_single_precision(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "L b m"]:
+    def in_single_precision(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, "L b m"]:
         """Features of some of the points, valid until others are asked for: for steps that only look for a direction.
 
         They are read at every step. Half as wide they take half the time, and less with those of a point side by side.
@@ -50,6 +50,8 @@ class StoredFeatures:
         single = self.single
         if single is None:
             return self.features(self.X[rows]).float()
+        if isinstance(rows, slice):
+            return single[rows].permute(1, 0, 2)
         _, L, m = single.shape
         if self._gathered is None or len(self._gathered) != len(rows):
             self._gathered = single.new_empty(len(rows), L, m)

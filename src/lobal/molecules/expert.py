@@ -7,7 +7,7 @@ included.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import torch
@@ -21,11 +21,16 @@ from lobal.molecules.descriptor import Geometry, Positions, describe
 from lobal.molecules.kernel import MolecularKernel, covariance, energy_variances
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.prediction import Predictor
+from lobal.molecules.solver import TOLERANCE, solved
 
 logger = logging.getLogger(__name__)
 
 # Kernel matrices of several bandwidths share distances and Jacobian products where they fit in so many numbers (1 GiB).
 MATRIX_ENTRIES = 2**27
+# From so many labels on, conjugate gradients take no more time than a factorisation (malonaldehyde, both kernels).
+FEWEST_ITERATED = 4000
+# Residuals computed step by step drift from those computed at the end, by this much at the most if all is well.
+SLACK = 10.0
 # Columns of the inverse factor computed at a time.
 PANEL = 1024
 
@@ -68,6 +73,7 @@ class MolecularExperts(Experts):
     hyperparameters: Hyperparameters
     data: LabelledMolecules
     factor: Float[Tensor, "L m m"] | None  # takes O(L n^2 N^2) memory; needed for variances only
+    weights: Float[Tensor, "L m"]  # lambda alpha
     predictor: Predictor
     constants: Float[Tensor, " L"]
 
@@ -107,7 +113,13 @@ class MolecularExperts(Experts):
 def molecular_experts(
     data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, *, keep_factors: bool = False
 ) -> MolecularExperts:
-    """Experts given all labels; O(L (n w)^3) time, and memory of two kernel matrices unless factors are kept."""
+    """Experts given all labels.
+
+    Few labels, those with a noise of their own, and whatever factors are kept for, take a Cholesky factor: O((n w)^3)
+    time and memory of two kernel matrices. Other weights come from `solver.solved`, to within its tolerance.
+    """
+    if not keep_factors and _is_worth_iterating(data, ladder, hyperparameters):
+        return _assembled(data, ladder, hyperparameters, torch.stack(_solved(data, ladder, hyperparameters)), None)
     factors, weights = [], []
     for expert in conditioned(data, ladder, hyperparameters):
         weights.append(expert.weights)
@@ -115,6 +127,29 @@ def molecular_experts(
             factors.append(expert.factor)
     factor = torch.stack(factors) if keep_factors else None
     return _assembled(data, ladder, hyperparameters, torch.stack(weights), factor)
+
+
+def _is_worth_iterating(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> bool:
+    number = ladder.labels.width(data.geometry.number_of_atoms) * len(data.geometry.values)
+    return number >= FEWEST_ITERATED and hyperparameters.noise.numel() == 1
+
+
+def _solved(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> list[Float[Tensor, " m"]]:
+    """Weights of every expert by conjugate gradients or, where these do not get there, by a factor."""
+    weights = []
+    for sigma in ladder.bandwidths:
+        solution = solved(data, ladder.kernel, bandwidth=sigma, labels=ladder.labels, hyperparameters=hyperparameters)
+        if not solution.residual <= SLACK * TOLERANCE:
+            logger.warning(
+                "conjugate gradients left a residual of %.1e after %d iterations; factoring instead",
+                solution.residual,
+                solution.iterations,
+            )
+            alone = replace(ladder, bandwidths=sigma[None])
+            weights.append(next(conditioned(data, alone, hyperparameters)).weights)
+        else:
+            weights.append(solution.weights)
+    return weights
 
 
 def experts_and_left_out(
@@ -149,6 +184,7 @@ def _assembled(
         hyperparameters=hyperparameters,
         data=data,
         factor=factor,
+        weights=scaled,
         predictor=predictor,
         constants=_constants(predictor, data, hyperparameters.mean, ladder.labels),
     )

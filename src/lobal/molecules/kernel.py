@@ -85,6 +85,33 @@ class Scales(NamedTuple):
     weights: Float[Tensor, " B"]
 
 
+class Moves(NamedTuple):
+    """Configurations, and the change of their descriptors along some directions of motion.
+
+    Directions come before configurations: the innermost index of a block of covariances is then a long one.
+    """
+
+    values: Float[Tensor, "n D"]  # Phi
+    jacobians: Float[Tensor, "c n D"]  # J times each direction; none without forces among the labels
+    with_energies: bool
+
+    @property
+    def width(self) -> int:
+        """Labels per configuration."""
+        return self.with_energies + len(self.jacobians)
+
+    def at(self, rows: slice | Int[Tensor, " m"]) -> "Moves":
+        """Some of the configurations."""
+        return Moves(self.values[rows], self.jacobians[:, rows], self.with_energies)
+
+
+def along_coordinates(geometry: Geometry, labels: Labels) -> Moves:
+    """Each atom along each axis: what force labels are."""
+    none = geometry.values.new_zeros(0, *geometry.values.shape)
+    J = dense_jacobian(geometry).permute(2, 0, 1).contiguous() if labels.forces else none
+    return Moves(geometry.values, J, labels.energies)
+
+
 def covariance(
     kernel: MolecularKernel,
     left: Geometry,
@@ -107,14 +134,23 @@ def covariance(
     right, columns = right or left, columns or rows
     for geometry in (left, right):
         kernel.check(geometry)
-    n, m, N = len(left.values), len(right.values), left.number_of_atoms
-    K = left.values.new_empty(len(bandwidths), n, rows.width(N), m, columns.width(N))
+    far = None if mirrored else along_coordinates(right, columns)
+    return covariance_along(kernel, along_coordinates(left, rows), far, bandwidths=bandwidths)
+
+
+def covariance_along(
+    kernel: MolecularKernel, left: Moves, right: Moves | None = None, *, bandwidths: Bandwidths
+) -> Float[Tensor, "L n_rows n_columns"]:
+    """`covariance` of energies, and of forces along whichever directions."""
+    mirrored, right = right is None, right or left
+    n, m, a, b = len(left.values), len(right.values), left.width, right.width
+    K = left.values.new_empty(len(bandwidths), n, a, m, b)
     terms = _Terms.of(kernel, right, bandwidths)
-    edge = block_edge(rows.width(N) * columns.width(N), K.device)
+    edge = block_edge(a * b, K.device)
     for i in _slices(0, n, edge):
-        near = terms.left(left.at(i), rows)
+        near = terms.left(left.at(i))
         for j in _slices(i.start if mirrored else 0, m, edge):
-            block = terms.block(near, terms.right(right.at(j), columns), rows, columns)
+            block = terms.block(near, terms.right(right.at(j)))
             K[:, i, :, j] = block.permute(0, 2, 1, 4, 3)
             if mirrored and j.start > i.start:
                 K[:, j, :, i] = block.permute(0, 4, 3, 2, 1)
@@ -141,14 +177,11 @@ def block_edge(entries: int, device: torch.device) -> int:
 
 
 class _Side(NamedTuple):
-    """Configurations of one side, Phi less a centre and J, under each of the scales or permutations.
-
-    Coordinates come before configurations: the innermost index of a block is then a long one. Without forces among
-    the labels there are no coordinates.
-    """
+    """Configurations of one side, Phi less a centre and J, under each of the scales or permutations."""
 
     values: list[Float[Tensor, "n D"]]
     jacobians: list[Float[Tensor, "c n D"]]
+    energies: int  # per configuration: one or none
 
 
 @dataclass(frozen=True)
@@ -162,30 +195,29 @@ class _Terms:
     centre: Float[Tensor, " D"]  # taken off all descriptors: products of large numbers would lose their difference
 
     @classmethod
-    def of(cls, kernel: MolecularKernel, right: Geometry, bandwidths: Bandwidths) -> "_Terms":
+    def of(cls, kernel: MolecularKernel, right: Moves, bandwidths: Bandwidths) -> "_Terms":
         columns = descriptor_permutations(kernel.permutations)
         return cls(kernel.radial, kernel.scales(), columns, bandwidths, right.values.mean(0))
 
-    def left(self, geometry: Geometry, labels: Labels) -> _Side:
+    def left(self, moves: Moves) -> _Side:
         """Sigma_b^-1 Phi and Sigma_b^-1 J for every scale."""
-        J = _coordinates_first(geometry, labels)
         inverse = self.scales.bandwidths.reciprocal()
-        return _Side([(geometry.values - self.centre) * scale for scale in inverse], [J * scale for scale in inverse])
+        values = [(moves.values - self.centre) * scale for scale in inverse]
+        return _Side(values, [moves.jacobians * scale for scale in inverse], int(moves.with_energies))
 
-    def right(self, geometry: Geometry, labels: Labels) -> _Side:
+    def right(self, moves: Moves) -> _Side:
         """Phi and J of every permuted configuration."""
-        J = _coordinates_first(geometry, labels)
-        columns = self.permutations
-        return _Side([geometry.values[:, c] - self.centre for c in columns], [J[..., c] for c in columns])
+        values = [moves.values[:, c] - self.centre for c in self.permutations]
+        return _Side(values, [moves.jacobians[..., c] for c in self.permutations], int(moves.with_energies))
 
-    def block(self, near: _Side, far: _Side, rows: Labels, columns: Labels) -> Float[Tensor, "L a n b m"]:
+    def block(self, near: _Side, far: _Side) -> Float[Tensor, "L a n b m"]:
         """Covariances of all labels of some configurations, coordinates before configurations."""
-        a, b = (int(labels.energies) + len(side.jacobians[0]) for labels, side in ((rows, near), (columns, far)))
+        a, b = (side.energies + len(side.jacobians[0]) for side in (near, far))
         K = self.centre.new_zeros(len(self.bandwidths), a, len(near.values[0]), b, len(far.values[0]))
         for x, X, Sigma, weight in zip(near.values, near.jacobians, *self.scales, strict=True):
             for y, Y in zip(far.values, far.jacobians, strict=True):
                 pair = _pair(x, y / Sigma, X, Y / Sigma)
-                self._add(K, pair, weight, int(rows.energies), int(columns.energies))
+                self._add(K, pair, weight, near.energies, far.energies)
         return K
 
     def _add(self, K: Float[Tensor, "L a n b m"], pair: "_Pair", weight: Float[Tensor, ""], e: int, f: int) -> None:
@@ -226,12 +258,6 @@ def _pair(
     left = (X * x).sum(-1)[..., None] - (X_flat @ y.mT).view(c, n, m)
     right = (x @ Y_flat.mT).view(n, k, m) - (Y * y).sum(-1)
     return _Pair(squared_distances(x, y), left, right, (X_flat @ Y_flat.mT).view(c, n, k, m))
-
-
-def _coordinates_first(geometry: Geometry, labels: Labels) -> Float[Tensor, "c n D"]:
-    if not labels.forces:
-        return geometry.values.new_zeros(0, *geometry.values.shape)
-    return dense_jacobian(geometry).permute(2, 0, 1).contiguous()
 
 
 def _slices(start: int, stop: int, step: int) -> Iterator[slice]:

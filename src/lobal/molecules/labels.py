@@ -53,10 +53,20 @@ class LabelledMolecules:
     @classmethod
     def at(cls, R: Positions, *, energies: Tensor | None = None, forces: Tensor | None = None) -> "LabelledMolecules":
         """Labels at positions, checked."""
+        cls.check(R, energies=energies, forces=forces)
+        return cls(geometry=describe(R), energies=energies, forces=forces)
+
+    @staticmethod
+    def check(R: Positions, *, energies: Tensor | None, forces: Tensor | None) -> None:
+        """Refuse labels of other shapes than the positions have, and those that are not finite."""
         for name, labels, shape in (("energies", energies, R.shape[:1]), ("forces", forces, R.shape)):
             if labels is not None:
                 _check(labels, name, shape)
-        return cls(geometry=describe(R), energies=energies, forces=forces)
+
+    def part(self, rows: slice) -> "LabelledMolecules":
+        """Some of the configurations, with their labels."""
+        energies, forces = (None if part is None else part[rows] for part in (self.energies, self.forces))
+        return LabelledMolecules(geometry=self.geometry.at(rows), energies=energies, forces=forces)
 
     def residual(self, labels: Labels, mean: Float[Tensor, ""]) -> Float[Tensor, "n w"]:
         """y - mu of the labels that are learned from: mu is the energies', forces have mean zero."""

@@ -10,11 +10,11 @@ summed over the distinct A (`kernel.Scales`), and the forces are minus its deriv
 O(n |G| D) a configuration and A. The matrices A go to the new configurations, so that all share y and beta.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.arrays import Bandwidths
@@ -23,7 +23,7 @@ from lobal.molecules.descriptor import Geometry, describe, jacobian_product, tra
 from lobal.molecules.kernel import MolecularKernel, Scales
 from lobal.molecules.labels import EnergiesForces, Labels, split_labels
 from lobal.molecules.permutations import descriptor_permutations
-from lobal.molecules.radial import RadialKernel
+from lobal.molecules.radial import Radial, RadialKernel
 
 
 @final
@@ -38,11 +38,12 @@ class Predictor:
     bandwidths: Bandwidths  # sigma_l
     scales: Scales
     centre: Float[Tensor, " D"]  # taken off all descriptors, for the digits of their differences
+    permutations: Int[Tensor, "g D"]  # of the descriptors
     anchors: Float[Tensor, "m D"]  # y
-    slopes: Float[Tensor, "L m D"]  # beta
-    energies: Float[Tensor, "L m"]  # w_E
     squares: Float[Tensor, "B m"]  # y^T A y
+    slopes: Float[Tensor, "L m D"]  # beta
     offsets: Float[Tensor, "L B m"]  # y^T A beta
+    energies: Float[Tensor, "L m"] | None  # w_E, where energies are labels
 
     @classmethod
     def of(
@@ -57,22 +58,38 @@ class Predictor:
         """Contract the weights of all training labels (as `covariance` sorts them) with the Jacobians."""
         kernel.check(training)
         w_E, w_F = split_labels(weights, labels, training.number_of_atoms)
+        bare = cls.bare(kernel, training.values, bandwidths=bandwidths)
+        return bare.weighted(w_E if labels.energies else None, jacobian_product(training, w_F))
+
+    @classmethod
+    def bare(cls, kernel: MolecularKernel, values: Float[Tensor, "n D"], *, bandwidths: Bandwidths) -> "Predictor":
+        """All that does not depend on the weights, with slopes of zero."""
         columns = descriptor_permutations(kernel.permutations)
-        scales, centre = kernel.scales(), training.values.mean(0)
-        A = scales.bandwidths.square().reciprocal()
-        anchors = (training.values[:, columns] - centre).flatten(0, 1)
-        pulled = jacobian_product(training, w_F)[..., columns].flatten(1, 2)
-        slopes = 2.0 * bandwidths.square().reciprocal()[:, None, None] * pulled
+        scales, centre = kernel.scales(), values.mean(0)
+        anchors = (values[:, columns] - centre).flatten(0, 1)
         return cls(
             radial=kernel.radial,
             bandwidths=bandwidths,
             scales=scales,
             centre=centre,
+            permutations=columns,
             anchors=anchors,
+            squares=scales.bandwidths.square().reciprocal() @ anchors.square().mT,
+            slopes=anchors.new_zeros(len(bandwidths), *anchors.shape),
+            offsets=anchors.new_zeros(len(bandwidths), len(scales.weights), len(anchors)),
+            energies=None,
+        )
+
+    def weighted(self, w_E: Float[Tensor, "L n"] | None, pulled: Float[Tensor, "L n D"]) -> "Predictor":
+        """The same anchors with weights of their energies, if these are labels, and J w_F."""
+        slopes = (
+            2.0 * self.bandwidths.square().reciprocal()[:, None, None] * pulled[..., self.permutations].flatten(1, 2)
+        )
+        return replace(
+            self,
             slopes=slopes,
-            energies=w_E.repeat_interleave(len(columns), dim=1),
-            squares=A @ anchors.square().mT,
-            offsets=A @ (anchors * slopes).mT,
+            offsets=self.scales.bandwidths.square().reciprocal() @ (self.anchors * slopes).mT,
+            energies=None if w_E is None else w_E.repeat_interleave(len(self.permutations), dim=1),
         )
 
     def __call__(self, R: Float[Tensor, "..."]) -> EnergiesForces:
@@ -83,24 +100,34 @@ class Predictor:
         """Energies and forces of configurations already described."""
         step = rows_at_once(self.offsets.numel(), geometry.values.device)
         values = geometry.values.split(step) if len(geometry.values) > 0 else [geometry.values]
-        energies, slope = (torch.cat(parts, dim=1) for parts in zip(*map(self._energies, values), strict=True))
+        parts = [self.contracted(each, self.radials(each)) for each in values]
+        energies, slope = (torch.cat(columns, dim=1) for columns in zip(*parts, strict=True))
         return EnergiesForces(energies, -transposed_product(geometry, slope))
 
-    def _energies(self, values: Float[Tensor, "n D"]) -> tuple[Float[Tensor, "L n"], Float[Tensor, "L n D"]]:
-        """Energies and their derivatives by the descriptors; a row of the products is a new configuration and an A."""
-        A = self.scales.bandwidths.square().reciprocal()[:, None]  # (B, 1, D)
-        x = values - self.centre
-        A_x = (A * x).flatten(0, 1)
-        split = (len(A), len(x))
+    def radials(self, values: Float[Tensor, "n D"]) -> Radial:
+        """g, g' and g'' between configurations and anchors, (L, B, n, m) each."""
+        A, x = self._precisions(), values - self.centre
         squared = ((A * x.square()).sum(-1, keepdim=True) + self.squares[:, None]).flatten(0, 1)
-        squared = torch.addmm(squared, A_x, self.anchors.mT, alpha=-2.0).clamp_min_(0.0)
-        a = (A_x @ self.slopes.mT).unflatten(1, split) - self.offsets[:, :, None]  # (L, B, n, m)
+        squared = torch.addmm(squared, (A * x).flatten(0, 1), self.anchors.mT, alpha=-2.0).clamp_min_(0.0)
         precision = self.bandwidths.square().reciprocal()[:, None, None, None]
-        g = self.radial(squared.unflatten(0, split) * precision)
-        w = self.energies[:, None, None]
-        each = (g.value * w + g.first * a).sum(-1)
-        along = 2.0 * precision * (g.first * w + g.second * a)
+        return self.radial(squared.unflatten(0, (len(A), len(x))) * precision)
+
+    def contracted(
+        self, values: Float[Tensor, "n D"], g: Radial
+    ) -> tuple[Float[Tensor, "L n"], Float[Tensor, "L n D"]]:
+        """Energies and their derivatives by the descriptors; a row of the products is a new configuration and an A."""
+        A, x = self._precisions(), values - self.centre
+        split = (len(A), len(x))
+        a = ((A * x).flatten(0, 1) @ self.slopes.mT).unflatten(1, split) - self.offsets[:, :, None]  # (L, B, n, m)
+        each, along = torch.linalg.vecdot(g.first, a), g.second * a
+        if self.energies is not None:
+            w = self.energies[:, None, None]
+            each, along = each + torch.linalg.vecdot(g.value, w), along + g.first * w
+        along *= 2.0 * self.bandwidths.square().reciprocal()[:, None, None, None]
         towards = along.flatten(1, 2) @ self.anchors - g.first.flatten(1, 2) @ self.slopes
         slope = A * (along.sum(-1, keepdim=True) * x - towards.unflatten(1, split))
         weights = self.scales.weights
         return torch.einsum("lbn,b->ln", each, weights), torch.einsum("lbnd,b->lnd", slope, weights)
+
+    def _precisions(self) -> Float[Tensor, "B 1 D"]:
+        return self.scales.bandwidths.square().reciprocal()[:, None]

@@ -27,7 +27,7 @@ class LabelledSet:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, rows: Tensor) -> "LabelledSet":
+    def __getitem__(self, rows: Tensor | slice) -> "LabelledSet":
         """The labelled points in the given rows."""
         return LabelledSet(
             X=self.X[rows],

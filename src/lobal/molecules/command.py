@@ -1,0 +1,112 @@
+"""The bodies of `lobal forcefield`: from files to files, with a line on the terminal meanwhile."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+
+from lobal.molecules.evaluation import Errors, errors_on, unseen
+from lobal.molecules.forcefield import ForceField
+from lobal.molecules.labels import Labels
+from lobal.molecules.training import Trained, Training
+from lobal.molecules.training import train as trained
+from lobal.molecules.trajectory import read_trajectory
+
+LABELS = {"forces": Labels.FORCES, "energies": Labels.ENERGIES, "both": Labels.BOTH}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """What a user asks of `lobal forcefield train`."""
+
+    data: Path
+    output: Path
+    n: int = Training.n
+    validation: int = Training.validation
+    labels: str | None = None
+    energy_unit: str | None = None
+    length_unit: str | None = None
+    seed: int = 0
+    device: str | None = None
+
+    def training(self) -> Training:
+        """The same as settings of the training, checked."""
+        if self.labels is not None and self.labels not in LABELS:
+            raise ValueError(f"labels must be one of {', '.join(LABELS)}, got {self.labels!r}")
+        return Training(
+            n=self.n,
+            validation=self.validation,
+            labels=None if self.labels is None else LABELS[self.labels],
+            seed=self.seed,
+            device=self.device,
+        )
+
+
+def train(request: TrainRequest, *, quiet: bool) -> None:
+    """Train, save and say how good it is; what is wrong with names and options is found out before the work."""
+    training = request.training()
+    if not request.output.resolve().parent.is_dir():
+        raise ValueError(f"there is no folder {request.output.parent} for the force field; make it first")
+    with _status(quiet) as say:
+        say(f"reading {request.data}")
+        trajectory = read_trajectory(request.data, energy_unit=request.energy_unit, length_unit=request.length_unit)
+        result = trained(trajectory, training, say)
+        result.force_field.save(request.output)
+    if not quiet:
+        _print(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
+        _print(f"force field in {request.output}")
+
+
+def evaluate(
+    model: Path, data: Path, *, as_json: bool, energy_unit: str | None, length_unit: str | None, device: str | None
+) -> None:
+    """Print the errors of a saved force field, as a table or as JSON and nothing else."""
+    with _status(quiet=False) as say:
+        force_field = ForceField.load(model, device)
+        say(f"reading {data}")
+        trajectory = read_trajectory(data, energy_unit=energy_unit, length_unit=length_unit)
+        new = unseen(force_field, trajectory)
+        say(f"predicting {len(new)} configurations")
+        errors = errors_on(force_field, new)
+    left_out = len(trajectory) - len(new)
+    if as_json:
+        print(json.dumps({**errors._asdict(), "configurations": len(new), "left_out": left_out}))
+        return
+    _print(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
+
+
+def _summary(result: Trained) -> list[str]:
+    about = result.force_field.about
+    return [
+        f"learned from {about['configurations']} configurations, {about['symmetries']} symmetries (with the identity), "
+        f"bandwidth {about['bandwidth']:.3g}, noise {about['noise']:.0e}",
+        f"errors at {about['validation']} other configurations:",
+        *_lines(result.validation),
+    ]
+
+
+def _lines(errors: Errors) -> list[str]:
+    """Errors in thousandths of eV, of what there was to compare with."""
+    units = {"energy": "meV", "force": "meV/Angstrom"}
+    rows = [(*name.split("_"), value) for name, value in errors._asdict().items() if value is not None]
+    return [f"  {what:6} {measure.upper():4} {1e3 * value:10.3f} {units[what]}" for what, measure, value in rows]
+
+
+def _print(*lines: str) -> None:
+    for line in lines:
+        print(line)
+
+
+@contextmanager
+def _status(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is going on, on the error stream, so that what is printed can be read by other programs."""
+    if quiet:
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield status.update

@@ -1,0 +1,216 @@
+"""From a trajectory to a force field, with nothing for the user to choose.
+
+The permutation group comes from the configurations, and Sigma is isotropic, the distance at which configurations are
+from each other. The bandwidth sigma and the noise are those of the least error at configurations set aside, tried on
+few configurations first and on more of them then, since the best bandwidth falls as configurations become more.
+
+lambda is the variance of the labels by that of the prior, and the noise a share of the former. With sGDML's
+lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are then exact to 0.15 meV / Angstrom.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, final
+
+import torch
+
+from lobal.arrays import Scalar, resolve_device
+from lobal.experts.expert import Hyperparameters
+from lobal.molecules.descriptor import Geometry
+from lobal.molecules.evaluation import Errors, errors_on
+from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
+from lobal.molecules.forcefield import ForceField
+from lobal.molecules.kernel import MolecularKernel
+from lobal.molecules.labels import LabelledMolecules, Labels
+from lobal.molecules.permutations import Permutations, symmetrised_squared_distances
+from lobal.molecules.radial import radial_kernel_named
+from lobal.molecules.symmetry import permutation_group
+from lobal.molecules.trajectory import Trajectory
+
+logger = logging.getLogger(__name__)
+
+# Of this many configurations the typical distance is taken, and this many the first trials learn from.
+FEW = 100
+# Bandwidths are tried from here, in units of the typical distance, by these factors, up and down.
+FIRST_BANDWIDTH = 8.0
+COARSE, FINE = 2.0, 2.0**0.5
+# The noise by the variance of the labels, and how much more of it is tried at a time, for labels that are not exact.
+NOISE = 2e-8
+MORE_NOISE = 100.0
+MOST_STEPS = 8  # in one direction
+# One trajectory in so many is set aside where there are several: configurations that follow each other are alike.
+TRAJECTORIES_PER_VALIDATION = 5
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a user may say about the training of a force field."""
+
+    n: int = 500  # configurations to learn from, if there are as many
+    validation: int = 200  # configurations to choose by, at most a fifth of all
+    labels: Labels | None = None  # what to learn from; by default forces, or energies where there are no forces
+    kernel: str = "gaussian"
+    seed: int = 0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("n", self.n), ("validation", self.validation)):
+            if value < 2:
+                raise ValueError(f"{name} must be at least 2 configurations, got {value}")
+        radial_kernel_named(self.kernel)
+
+
+class Trained(NamedTuple):
+    """A force field and its errors at the configurations that were set aside."""
+
+    force_field: ForceField
+    validation: Errors
+
+
+def train(trajectory: Trajectory, training: Training, say: Callable[[str], None] = logger.info) -> Trained:
+    """A force field of one expert.
+
+    Raises:
+        ValueError: there are too few configurations, or not the labels that are asked for.
+    """
+    labels = training.labels or (Labels.ENERGIES if trajectory.forces is None else Labels.FORCES)
+    learned, held_out = split(trajectory, training)
+    device = resolve_device(training.device)
+    data = learned.labelled(device)
+    say(f"looking for symmetries of {len(data.geometry.values)} configurations")
+    group = permutation_group(learned.R, learned.species).to(device)
+    distance = typical_distance(data.geometry, group)
+    shared = distance.expand(data.geometry.values.shape[1]).contiguous()
+    kernel = MolecularKernel(radial=radial_kernel_named(training.kernel), shared=shared, permutations=group)
+    choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), len(learned))
+    say(f"learning from {len(learned)} configurations")
+    experts = fitted(kernel, data, labels, choice)
+    about: dict[str, Any] = {
+        "source": Path(trajectory.source).name,
+        "configurations": len(learned),
+        "validation": len(held_out),
+        "seed": training.seed,
+        "symmetries": len(group),
+        "bandwidth": choice.bandwidth,
+        "noise": choice.noise,
+    }
+    positions = learned.R.to(device)
+    force_field = ForceField.of(experts, positions=positions, species=learned.species.to(device), about=about)
+    errors = errors_on(force_field, held_out)
+    force_field.about["errors"] = errors._asdict()
+    return Trained(force_field, errors)
+
+
+def split(trajectory: Trajectory, training: Training) -> tuple[Trajectory, Trajectory]:
+    """Configurations to learn from and to choose by, at random, from different trajectories where there are several."""
+    if len(trajectory) < 10:
+        raise ValueError(f"at least 10 configurations are needed, got {len(trajectory)} in {trajectory.source}")
+    generator = torch.Generator().manual_seed(training.seed)
+    order = torch.randperm(len(trajectory), generator=generator)
+    most = min(training.validation, len(trajectory) // 5)
+    apart = order.argsort() < most
+    names = order if trajectory.number is None else trajectory.number.unique()
+    if trajectory.number is not None and len(names) >= TRAJECTORIES_PER_VALIDATION:
+        shuffled = names[torch.randperm(len(names), generator=generator)]
+        apart = torch.isin(trajectory.number, shuffled[: len(names) // TRAJECTORIES_PER_VALIDATION])
+    return trajectory.at(order[~apart[order]][: training.n]), trajectory.at(order[apart[order]][:most])
+
+
+class Choice(NamedTuple):
+    """What is chosen by validation."""
+
+    bandwidth: float  # sigma, in units of Sigma
+    noise: float  # v by the variance of the labels
+    error: float  # root mean squared
+
+
+# A trial: the choice's error after learning from the first n configurations with that bandwidth and noise.
+Trials: TypeAlias = Callable[[int, float, float], Choice]
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """What it takes to try a bandwidth and a noise."""
+
+    kernel: MolecularKernel
+    labels: Labels
+    data: LabelledMolecules
+    validation: LabelledMolecules
+    say: Callable[[str], None]
+
+    def __call__(self, n: int, bandwidth: float, noise: float) -> Choice:
+        """The validation error after learning from the first n configurations."""
+        experts = fitted(self.kernel, self.data.part(slice(n)), self.labels, Choice(bandwidth, noise, 0.0))
+        energies, forces = experts.predictor.at(self.validation.geometry)
+        if self.labels.forces and self.validation.forces is not None:
+            off = forces[0] - self.validation.forces
+        else:
+            off = energies[0] - self.validation.residual(Labels.ENERGIES, experts.constants[0])[:, 0]
+        error = off.square().mean().sqrt().item()
+        used = min(n, len(self.data.geometry.values))
+        self.say(f"bandwidth {bandwidth:.3g}, noise {noise:.0e}, {used} configurations: error {error:.4f}")
+        return Choice(bandwidth, noise, error)
+
+
+def chosen(trials: Trials, n: int) -> Choice:
+    """Bandwidth and noise of least error: the bandwidth on few configurations, then both on more.
+
+    With few configurations more noise does no harm yet, so that little is to be learned about it from them.
+    """
+    best = climbed(trials, FEW, trials(FEW, FIRST_BANDWIDTH, NOISE), COARSE)
+    many = max(n // 2, min(n, 2 * FEW))
+    if many > FEW:
+        best = climbed(trials, many, trials(many, best.bandwidth, best.noise), FINE)
+    for _ in range(MOST_STEPS):  # labels that are not exact; more noise wants a smaller bandwidth
+        noisier = trials(many, best.bandwidth / COARSE, MORE_NOISE * best.noise)
+        if not noisier.error < best.error:
+            break
+        best = climbed(trials, many, noisier, FINE)
+    return best
+
+
+def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
+    """The best of bandwidths that go down, or else up, from the first by a factor at a time while that is better."""
+    best = first
+    for direction in (1.0 / factor, factor):
+        for _ in range(MOST_STEPS):
+            tried = trials(n, best.bandwidth * direction, first.noise)
+            if not tried.error < best.error:
+                break
+            best = tried
+        if best is not first:
+            break
+    return best
+
+
+def fitted(kernel: MolecularKernel, data: LabelledMolecules, labels: Labels, choice: Choice) -> MolecularExperts:
+    """One expert, with lambda such that prior and labels have the same variance."""
+    bandwidths = data.geometry.values.new_tensor([choice.bandwidth])
+    mean = data.geometry.values.new_zeros(()) if data.energies is None else data.energies.mean()
+    if labels.forces:
+        variance = data.residual(Labels.FORCES, mean).square().mean()
+        prior = prior_force_variance(kernel, data.geometry, bandwidths[0])
+    else:
+        variance, prior = data.residual(Labels.ENERGIES, mean).square().mean(), torch.ones_like(mean)
+    hyperparameters = Hyperparameters(mean, variance / prior, choice.noise * variance)
+    return molecular_experts(data, Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels), hyperparameters)
+
+
+def prior_force_variance(kernel: MolecularKernel, geometry: Geometry, bandwidth: Scalar) -> Scalar:
+    """The variance of a force component under lambda = 1, on average, of configurations far from their permutations.
+
+    -2 g'(0) / sigma^2 times the mean diagonal of J^T A J; each pair moves with two atoms.
+    """
+    slope = -2.0 * kernel.radial(torch.zeros_like(bandwidth)).first / bandwidth.square()
+    squares = (geometry.gradients / kernel.shared[:, None]).square().sum((1, 2)).mean()
+    return slope * 2.0 * squares / (3 * geometry.number_of_atoms)
+
+
+def typical_distance(geometry: Geometry, group: Permutations) -> Scalar:
+    """Root mean squared distance between the descriptors of two configurations, in their closest representations."""
+    some = geometry.values[:FEW]
+    squared = symmetrised_squared_distances(some, some, group)
+    return (squared.sum() / (len(some) * (len(some) - 1))).sqrt()

@@ -1,0 +1,291 @@
+"""Configurations of a molecule with energies and forces, from files, in Angstrom, eV and eV / Angstrom.
+
+An npz file has one of two sets of names: R, E, F and z, as the sgdml package writes them, or coords, energies, forces
+and nuclear_charges, as rMD17 does. The units are those that the file names (`r_unit`, `e_unit`, as in sgdml's) or else
+those that the user names; rMD17 says in its description that it is in kcal/mol. Everything else is read by ASE, in its
+units, eV and Angstrom.
+"""
+
+import logging
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal.arrays import resolve_device
+from lobal.molecules.descriptor import Positions, describe
+from lobal.molecules.labels import LabelledMolecules
+from lobal.molecules.units import Units, is_same_unit, units_named
+
+logger = logging.getLogger(__name__)
+
+# Configurations checked at a time: a file may hold hundreds of thousands.
+CHECKED_TOGETHER = 4096
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """Configurations of one molecule, in the order in which they were recorded, with what is known of them."""
+
+    source: str  # for messages
+    units: str  # what the file was in, and who says so
+    species: Int[Tensor, " N"]  # atomic numbers
+    R: Positions  # Angstrom
+    energies: Float[Tensor, " n"] | None = None  # eV
+    forces: Float[Tensor, "n N 3"] | None = None  # eV / Angstrom
+    number: Int[Tensor, " n"] | None = None  # of the trajectory a configuration is from, if there are several
+    step: Int[Tensor, " n"] | None = None  # its place in time
+
+    def __len__(self) -> int:
+        return len(self.R)
+
+    def at(self, rows: Int[Tensor, " m"] | slice) -> "Trajectory":
+        """Some of the configurations."""
+        names = ("R", "energies", "forces", "number", "step")
+        parts = {name: getattr(self, name) for name in names}
+        chosen: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
+        return replace(self, **chosen)
+
+    def labelled(self, device: str | torch.device | None = None) -> LabelledMolecules:
+        """The configurations as experts learn from them."""
+        where = resolve_device(device)
+        energies, forces = (None if part is None else part.to(where) for part in (self.energies, self.forces))
+        return LabelledMolecules.at(self.R.to(where), energies=energies, forces=forces)
+
+
+def read_trajectory(path: Path, *, energy_unit: str | None = None, length_unit: str | None = None) -> Trajectory:
+    """The trajectory of an npz file, or of any file that ASE reads: extended xyz, its databases and trajectories.
+
+    Units are to be named where the file does not; lengths are Angstrom unless somebody says otherwise.
+
+    Raises:
+        ValueError: the file holds something else, several molecules, periodic cells, NaN or atoms that coincide, or
+            its units are not known.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    read = _read_npz if path.suffix.lower() == ".npz" else _read_with_ase
+    return _trajectory(read(path, energy_unit, length_unit), str(path))
+
+
+def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: str) -> None:
+    """Refuse atoms other than the expected ones, or in another order."""
+    if expected.tolist() != got.tolist():
+        raise ValueError(
+            f"{source} has atoms {got.tolist()} (atomic numbers), the force field is one of {expected.tolist()}; "
+            "the atoms have to be the same, in the same order"
+        )
+
+
+class _Content(NamedTuple):
+    """What a file holds, in its own units and not yet checked."""
+
+    units: Units
+    species: Int[Tensor, " N"]
+    R: ndarray
+    energies: ndarray | None
+    forces: ndarray | None
+    number: ndarray | None = None
+    step: ndarray | None = None
+
+
+class _Names(NamedTuple):
+    """What the arrays of a file are called."""
+
+    R: str
+    E: str
+    F: str
+    z: str
+
+
+SGDML = _Names("R", "E", "F", "z")
+RMD17 = _Names("coords", "energies", "forces", "nuclear_charges")
+NUMBER_NAMES = ("traj", "trajectory")
+STEP_NAMES = ("step", "md17_index", "old_indices")
+
+
+def _read_npz(path: Path, energy_unit: str | None, length_unit: str | None) -> _Content:
+    arrays = _arrays(path)
+    names = next((names for names in (SGDML, RMD17) if {names.R, names.z} <= arrays.keys()), None)
+    if names is None:
+        raise ValueError(
+            f"{path} must hold arrays {', '.join(SGDML)} or {', '.join(RMD17)}, got {', '.join(arrays) or 'none'}"
+        )
+    return _Content(
+        units=_units(path, arrays, names, energy_unit, length_unit),
+        species=_species(arrays[names.z], path),
+        R=_numbers(arrays, names.R, path),
+        energies=_numbers(arrays, names.E, path) if names.E in arrays else None,
+        forces=_numbers(arrays, names.F, path) if names.F in arrays else None,
+        number=_first_of(arrays, NUMBER_NAMES),
+        step=_first_of(arrays, STEP_NAMES),
+    )
+
+
+def _arrays(path: Path) -> dict[str, ndarray]:
+    """The arrays of an npz file; those that would have to be unpickled are left out."""
+    arrays = {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            for name in file.files:
+                try:
+                    arrays[name] = file[name]
+                except ValueError:
+                    logger.info("array %r of %s is pickled, and not read", name, path)
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
+    return arrays
+
+
+def _units(
+    path: Path, arrays: dict[str, ndarray], names: _Names, energy_unit: str | None, length_unit: str | None
+) -> Units:
+    """What the file says, then what the user says, then what rMD17's description says; never a guess."""
+    for field, said in (("e_unit", energy_unit), ("r_unit", length_unit)):
+        if said is not None and field in arrays and not is_same_unit(said, str(arrays[field])):
+            raise ValueError(f"{path} says that its {field} is {str(arrays[field])!r}, but {said!r} was asked for")
+    length = str(arrays.get("r_unit", length_unit or "Ang"))
+    if "e_unit" in arrays:
+        _check_force_unit(path, arrays, length)
+        return units_named(str(arrays["e_unit"]), length, "as the file says")
+    if energy_unit is not None:
+        return units_named(energy_unit, length, "as asked for")
+    if names is RMD17:
+        return units_named("kcal/mol", length, "as files of rMD17 are")
+    raise ValueError(
+        f"{path} does not say what its energies are in (no e_unit); name the energy unit. "
+        "Files of MD17 and sGDML without it are mostly in kcal/mol"
+    )
+
+
+def _check_force_unit(path: Path, arrays: dict[str, ndarray], length: str) -> None:
+    """Forces in other units than the energies and lengths beside them would be a different factor."""
+    energy, _, by = str(arrays.get("f_unit", f"{arrays['e_unit']}/{length}")).rpartition("/")
+    if not (is_same_unit(energy, str(arrays["e_unit"])) and is_same_unit(by, length)):
+        raise ValueError(
+            f"{path} must have forces in its units of energy and length, {arrays['e_unit']}/{length}, "
+            f"got {str(arrays['f_unit'])!r}"
+        )
+
+
+def _read_with_ase(path: Path, energy_unit: str | None, length_unit: str | None) -> _Content:
+    try:
+        from ase.io import read
+    except ImportError as error:
+        raise ValueError(f"{path.suffix} files are read by ASE: pip install 'lobal[molecules]', or use npz") from error
+    try:
+        frames: Any = read(path, index=":")
+    except Exception as error:  # ASE has no error of its own for a file that it cannot make sense of
+        raise ValueError(f"{path} cannot be read by ASE: {error or type(error).__name__}") from error
+    says_who = "which ASE reads" if energy_unit is None and length_unit is None else "as asked for"
+    units = units_named(energy_unit or "eV", length_unit or "Ang", says_who)
+    _check_frames(frames, path)
+    return _Content(
+        units=units,
+        species=_species(frames[0].numbers, path),
+        R=np.stack([frame.positions for frame in frames]),
+        energies=_results(frames, "energy", path),
+        forces=_results(frames, "forces", path),
+    )
+
+
+def _check_frames(frames: Sequence[Any], path: Path) -> None:
+    if not frames:
+        raise ValueError(f"{path} holds no configurations")
+    for row, frame in enumerate(frames):
+        if frame.numbers.tolist() != frames[0].numbers.tolist():
+            raise ValueError(
+                f"{path} holds several molecules: configuration {row} is {frame.get_chemical_formula(mode='reduce')}, "
+                f"the first {frames[0].get_chemical_formula(mode='reduce')}; one file per molecule and order of atoms"
+            )
+        if frame.pbc.any():
+            raise ValueError(f"configuration {row} of {path} is periodic; these force fields are of single molecules")
+
+
+def _results(frames: Sequence[Any], name: str, path: Path) -> ndarray | None:
+    """What was computed for all frames; ASE keeps it with the frame's calculator."""
+    results = [{} if frame.calc is None else frame.calc.results for frame in frames]
+    missing = [row for row, result in enumerate(results) if name not in result]
+    if len(missing) == len(frames):
+        return None
+    if missing:
+        raise ValueError(f"configuration {missing[0]} of {path} has no {name}, others have; leave it out")
+    return np.stack([result[name] for result in results])
+
+
+def _species(values: ndarray, path: Path) -> Int[Tensor, " N"]:
+    """Atomic numbers, given once or for every configuration."""
+    rows = np.atleast_2d(values)
+    different = np.flatnonzero((rows != rows[0]).any(1))
+    if len(different) > 0:
+        raise ValueError(
+            f"{path} holds several molecules: the atoms of configuration {different[0]} are not the first's"
+        )
+    if rows.dtype.kind not in "iu" and not (rows.dtype.kind == "f" and (rows == rows.round()).all()):
+        raise ValueError(f"{path} must have atomic numbers as species, got {rows[0].tolist()}")
+    return torch.from_numpy(rows[0].astype(np.int64))
+
+
+def _numbers(arrays: dict[str, ndarray], name: str, path: Path) -> ndarray:
+    if arrays[name].dtype.kind not in "fiu":
+        raise ValueError(f"array {name!r} of {path} must hold numbers, got dtype {arrays[name].dtype}")
+    return arrays[name]
+
+
+def _first_of(arrays: dict[str, ndarray], names: Sequence[str]) -> ndarray | None:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _trajectory(content: _Content, source: str) -> Trajectory:
+    """What a file holds in lobal's units, if shapes fit, all numbers are finite, and no atoms coincide."""
+    N, shape, units = len(content.species), content.R.shape, content.units
+    if len(shape) != 3 or shape[1:] != (N, 3) or shape[0] == 0:
+        raise ValueError(f"{source} must have positions of shape (n, {N}, 3) for its {N} atoms, got {shape}")
+    if content.energies is None and content.forces is None:
+        raise ValueError(f"{source} has neither energies nor forces")
+    energies = content.energies
+    if energies is not None and energies.shape == (shape[0], 1):  # as MD17 has them
+        energies = energies[:, 0]
+    R = _tensor(content.R, units.length)
+    E = None if energies is None else _tensor(energies, units.energy)
+    F = None if content.forces is None else _tensor(content.forces, units.force)
+    try:
+        LabelledMolecules.check(R, energies=E, forces=F)
+        _check_positions(R)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    return Trajectory(
+        source=source,
+        units=units.words,
+        species=content.species,
+        R=R,
+        energies=E,
+        forces=F,
+        number=_whole_numbers(content.number, shape[0]),
+        step=_whole_numbers(content.step, shape[0]),
+    )
+
+
+def _check_positions(R: Positions) -> None:
+    """Some at a time; a message that numbers a configuration counts from the first of them."""
+    for start in range(0, len(R), CHECKED_TOGETHER):
+        try:
+            describe(R[start : start + CHECKED_TOGETHER])
+        except ValueError as error:
+            raise ValueError(f"{error} (counted from configuration {start})" if start else str(error)) from error
+
+
+def _tensor(values: ndarray, unit: float) -> Float[Tensor, "..."]:
+    return torch.from_numpy(values.astype(np.float64) * unit)
+
+
+def _whole_numbers(values: ndarray | None, n: int) -> Int[Tensor, " n"] | None:
+    return torch.from_numpy(values.astype(np.int64)) if values is not None and values.shape == (n,) else None

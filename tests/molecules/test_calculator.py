@@ -1,0 +1,68 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lobal.molecules.training import Training, train
+from tests.molecules.setting import water
+
+pytest.importorskip("ase", reason="ASE is not installed")
+
+from ase import Atoms, units
+from ase.md.verlet import VelocityVerlet
+from ase.optimize import BFGS
+
+from lobal.molecules.calculator import ForceFieldCalculator
+
+FIELD = train(water(150), Training(n=80, validation=20)).force_field
+
+
+def molecule(numbers: tuple[int, ...] = (8, 1, 1)) -> Any:
+    atoms = Atoms(numbers, water(1, seed=3).R[0].numpy())
+    atoms.calc = ForceFieldCalculator(FIELD)
+    return atoms
+
+
+def test_results_are_those_of_the_force_field() -> None:
+    atoms = molecule()
+    energies, forces = FIELD.predict(atoms.positions[None])
+    energy = atoms.get_potential_energy()
+    assert type(energy) is float
+    assert energy == energies[0]
+    assert atoms.get_forces().dtype == np.float64
+    np.testing.assert_array_equal(atoms.get_forces(), forces[0])
+
+
+def test_moved_atoms_are_computed_anew() -> None:
+    atoms = molecule()
+    before = atoms.get_potential_energy()
+    atoms.positions[0, 0] += 0.1
+    assert atoms.get_potential_energy() != before
+
+
+def test_other_atoms_and_periodic_cells_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"the molecule has atoms \[1, 8, 1\]"):
+        molecule((1, 8, 1)).get_potential_energy()
+    atoms = molecule()
+    atoms.get_potential_energy()
+    atoms.pbc = True
+    with pytest.raises(ValueError, match="the molecule is periodic"):
+        atoms.get_potential_energy()
+
+
+def test_dynamics_conserve_the_energy() -> None:
+    atoms = molecule()
+    energies = []
+    dynamics: Any = VelocityVerlet(atoms, timestep=0.2 * units.fs)
+    dynamics.attach(lambda: energies.append(atoms.get_total_energy()))
+    dynamics.run(200)
+    # The potential energy that becomes motion and back is some 0.1 eV.
+    assert np.ptp(energies) < 2e-3
+    assert abs(np.mean(energies[-50:]) - np.mean(energies[:50])) < 2e-4
+
+
+def test_relaxation_finds_a_minimum() -> None:
+    atoms = molecule()
+    relaxation: Any = BFGS(atoms, logfile=None)
+    assert relaxation.run(fmax=0.01, steps=100)
+    assert np.abs(atoms.get_forces()).max() < 0.01

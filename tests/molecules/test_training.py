@@ -1,0 +1,152 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from lobal.molecules import training as module
+from lobal.molecules.descriptor import describe
+from lobal.molecules.evaluation import errors_on
+from lobal.molecules.kernel import MolecularKernel, covariance
+from lobal.molecules.labels import Labels
+from lobal.molecules.permutations import identity
+from lobal.molecules.radial import gaussian, matern52
+from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, prior_force_variance, split, train
+from lobal.molecules.trajectory import read_trajectory
+from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
+
+SMALL = Training(n=40, validation=20)
+
+
+@pytest.mark.parametrize("labels", [None, *Labels])
+@pytest.mark.parametrize("kernel", ["gaussian", "matern52"])
+def test_a_force_field_is_learned_without_a_hyperparameter(labels: Labels | None, kernel: str) -> None:
+    trajectory = water(100)
+    field, errors = train(trajectory, replace(SMALL, labels=labels, kernel=kernel))
+    assert trajectory.energies is not None
+    assert trajectory.forces is not None
+    assert field.labels == (labels or Labels.FORCES)
+    assert errors.energy_rmse is not None
+    assert errors.force_rmse is not None
+    assert errors.energy_rmse < 0.05 * trajectory.energies.std().item()
+    assert errors.force_rmse < (0.2 if labels is Labels.ENERGIES else 0.05) * trajectory.forces.std().item()
+
+
+def test_what_was_found_is_written_down() -> None:
+    field, errors = train(water(100), SMALL)
+    assert field.about["symmetries"] == 2  # the hydrogens change places
+    assert field.about["configurations"] == 40
+    assert field.about["validation"] == 20
+    assert field.about["errors"] == errors._asdict()
+    assert field.positions.shape == (40, 3, 3)
+
+
+def test_training_says_what_it_does_and_repeats_itself() -> None:
+    said: list[str] = []
+    one, _ = train(water(100), SMALL, said.append)
+    two, _ = train(water(100), SMALL)
+    assert any("symmetries" in line for line in said)
+    assert any("bandwidth" in line for line in said)
+    assert torch.equal(one.weights, two.weights)
+    other, _ = train(water(100), replace(SMALL, seed=1))
+    assert not torch.equal(one.positions, other.positions)
+
+
+def test_forces_alone_and_energies_alone_are_learned_from() -> None:
+    trajectory = water(60)
+    field, errors = train(replace(trajectory, energies=None), SMALL)
+    assert (field.labels, errors.energy_rmse) == (Labels.FORCES, None)
+    field, errors = train(replace(trajectory, forces=None), SMALL)
+    assert (field.labels, errors.force_rmse) == (Labels.ENERGIES, None)
+
+
+def test_labels_that_are_not_there_are_missed() -> None:
+    with pytest.raises(ValueError, match="energies are to be learned from, but none were given"):
+        train(replace(water(60), energies=None), replace(SMALL, labels=Labels.BOTH))
+
+
+def test_noisy_labels_are_not_followed() -> None:
+    trajectory = water(100)
+    assert trajectory.forces is not None
+    rough = 0.3 * torch.randn(100, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    field, _ = train(replace(trajectory, forces=trajectory.forces + rough), SMALL)
+    errors = errors_on(field, water(50, seed=5))
+    assert errors.force_rmse is not None
+    assert errors.force_rmse < 0.3
+
+
+def test_parts_are_disjoint_and_of_the_size_asked_for() -> None:
+    trajectory = water(100)
+    learned, apart = split(trajectory, Training(n=70, validation=15))
+    assert (len(learned), len(apart)) == (70, 15)
+    assert not torch.isin(learned.R.flatten(), apart.R.flatten()).any()
+    learned, apart = split(trajectory, Training(n=1000, validation=1000))
+    assert (len(learned), len(apart)) == (80, 20)  # all there is, a fifth of it set aside
+
+
+def test_of_several_trajectories_some_are_set_aside() -> None:
+    trajectory = replace(water(100), number=torch.arange(100) // 10)
+    learned, apart = split(trajectory, Training(n=70, validation=15))
+    assert learned.number is not None
+    assert apart.number is not None
+    assert not torch.isin(learned.number, apart.number).any()
+    assert len(apart.number.unique()) == 2
+    few = replace(water(100), number=torch.arange(100) // 50)
+    assert [len(part) for part in split(few, Training(n=70, validation=15))] == [70, 15]
+
+
+@pytest.mark.parametrize("setting", [{"n": 1}, {"validation": 0}, {"kernel": "matern12"}])
+def test_settings_are_checked(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be at least 2|must be one of"):
+        Training(**setting)
+
+
+def test_too_few_configurations_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 10 configurations are needed, got 9 in water"):
+        train(water(9), SMALL)
+
+
+def distance_to(bandwidth: float, noise: float) -> Trials:
+    """Trials whose error is how far a choice is from the best."""
+
+    def trial(_: int, sigma: float, v: float) -> Choice:
+        return Choice(sigma, v, math.hypot(math.log(sigma / bandwidth), math.log(v / noise)))
+
+    return trial
+
+
+@pytest.mark.parametrize("best", [0.5, 1.0, 4.0, 64.0])
+def test_the_climb_finds_the_least_error_in_either_direction(best: float) -> None:
+    trials = distance_to(best, 1.0)
+    assert climbed(trials, 10, trials(10, 4.0, 1.0), 2.0).bandwidth == best
+
+
+def test_the_climb_ends() -> None:
+    endless = climbed(lambda _, sigma, noise: Choice(sigma, noise, 1.0 / sigma), 10, Choice(1.0, 1.0, 1.0), 2.0)
+    assert endless.bandwidth == 2.0**module.MOST_STEPS
+
+
+def test_bandwidth_and_noise_are_chosen_together() -> None:
+    best = chosen(distance_to(2.0, 1e4 * module.NOISE), 1000)
+    assert best[:2] == pytest.approx((2.0, 1e4 * module.NOISE))
+
+
+@pytest.mark.parametrize("radial", [gaussian, matern52])
+def test_the_prior_variance_of_forces_is_that_of_the_covariance(radial: Any, generator: torch.Generator) -> None:
+    shared = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
+    kernel = MolecularKernel(radial=radial, shared=shared, permutations=identity(4))
+    geometry = describe(random_molecules(generator, 5))
+    sigma = torch.tensor(1.5, dtype=torch.float64)
+    K = covariance(kernel, geometry, bandwidths=sigma[None], rows=Labels.FORCES)[0]
+    torch.testing.assert_close(prior_force_variance(kernel, geometry, sigma), K.diagonal().mean())
+
+
+def test_malonaldehyde_is_learned_better_than_with_the_kernel_of_sgdml() -> None:
+    data = rmd17_malonaldehyde()
+    trajectory = read_trajectory(DATA / "rmd17_malonaldehyde_9633.npz")
+    pool, new = (trajectory.at(torch.from_numpy(data[name][0])) for name in ("split_train", "split_test"))
+    field, _ = train(pool.at(slice(200)), Training(n=100, validation=40))
+    errors = errors_on(field, new)
+    assert errors.force_rmse is not None
+    assert errors.force_rmse < 0.087  # what that kernel comes to at its best bandwidth, with 100 configurations
