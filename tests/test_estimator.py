@@ -234,3 +234,44 @@ def test_frames_are_remembered_by_their_columns(tmp_path: Path, stored: bool) ->
         model = MixtureRegressor.load(tmp_path / "model.lobal")
     with pytest.raises(ValueError, match="feature names"):
         model.predict(pd.DataFrame(X, columns=["b", "c"]))
+
+
+# Leaving labels out.
+
+
+@every_engine
+def test_a_label_left_out_has_no_part_in_its_own_prediction(engine: str) -> None:
+    X, y = wave(150)
+    model = quick(engine=engine).fit(X, y)
+    mean, std = model.leave_one_out(X, y)
+    spoilt = y.copy()
+    spoilt[7] += 5.0
+    other, _ = model.leave_one_out(X, spoilt)
+    assert other[7] == pytest.approx(mean[7], abs=1e-9)
+    assert np.abs(other - mean).max() > 0.01
+    assert rmse(mean, y) > rmse(np.asarray(model.predict(X)), y)
+    assert (std > np.sqrt(model.noise_)).all()
+
+
+def test_labels_are_left_out_in_whatever_order_they_come() -> None:
+    X, y = wave(150)
+    model = quick(noise="estimate").fit(X, y)
+    order = np.random.default_rng(1).permutation(150)
+    for values, shuffled in zip(model.leave_one_out(X, y), model.leave_one_out(X[order], y[order]), strict=True):
+        np.testing.assert_allclose(values[order], shuffled, rtol=1e-6)
+
+
+def test_the_validation_error_is_that_of_labels_left_out() -> None:
+    X, y = wave(150)
+    model = quick(noise=0.01).fit(X, 100.0 * y)
+    assert rmse(model.leave_one_out(X, 100.0 * y)[0], 100.0 * y) == pytest.approx(model.validation_error_, rel=1e-6)
+
+
+def test_exact_experts_leave_their_own_labels_out_and_no_others() -> None:
+    X, y = wave(40)
+    model = quick(experts="exact").fit(X, y)
+    assert rmse(model.leave_one_out(X, y)[0], y) == pytest.approx(model.validation_error_, rel=1e-6)
+    with pytest.raises(ValueError, match="own labels only"):
+        model.leave_one_out(X, y + 1.0)
+    with pytest.raises(NotFittedError):
+        quick().leave_one_out(X, y)

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from lobal import MixtureRegressor
+from lobal.experts.exact import ExactExperts
+from lobal.experts.svgp import SparseExperts
+from lobal.mixture import options as module
 from tests.estimator_setting import every_engine, quick, rmse, truth, wave
 
 OPTIONS: list[dict[str, Any]] = [
@@ -213,3 +216,29 @@ def test_full_tuning_keeps_its_decisions_in_the_file_too(tmp_path: Path) -> None
 def test_an_unknown_tuning_is_refused() -> None:
     with pytest.raises(ValueError, match=r"tuning must be one of .*'some'"):
         small(tuning="some")
+
+
+@pytest.mark.parametrize(
+    ("options", "n", "d", "kind"),
+    [
+        ({}, 60, 2, ExactExperts),
+        ({}, 61, 2, SparseExperts),
+        ({}, 60, 1, SparseExperts),
+        ({"n_inducing": 20}, 60, 2, SparseExperts),
+        ({"experts": "sparse"}, 60, 2, SparseExperts),
+        ({"experts": "exact", "n_inducing": 20}, 61, 1, ExactExperts),
+        ({"engine": "adam", "max_epochs": 2}, 60, 2, SparseExperts),
+    ],
+    ids=str,
+)
+def test_few_labels_in_several_columns_have_exact_experts(
+    options: dict[str, Any], n: int, d: int, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGEST_EXACT", 60)
+    model = MixtureRegressor(n_gate_inducing=10, random_state=0, **options).fit(*wave(n, d=d))
+    assert isinstance(model.mixture_.experts, kind)
+
+
+def test_sparse_experts_have_512_inducing_points_by_default() -> None:
+    model = MixtureRegressor(n_gate_inducing=10, bandwidths=[1.0], gate_bandwidth=1.0, random_state=0)
+    assert len(model.fit(*wave(600)).mixture_.experts.features.points) == 512

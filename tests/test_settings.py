@@ -25,6 +25,7 @@ GOOD = {
     "intrinsic_dimension": 1.5,
     "exploration": 0.1,
     "draw": "random",
+    "shrink_inducing": False,
     "model": MixtureRegressor(),
 }
 
@@ -60,6 +61,8 @@ def test_functions_among_the_models_options_are_named_and_not_kept() -> None:
         ("exploration", False, "exploration must be a number, got False"),
         ("draw", "lots", r"draw must be one of \['low_dispersion', 'random'\], got 'lots'"),
         ("draw", ["random"], r"got \['random'\]"),
+        ("shrink_inducing", 1, "shrink_inducing must be True or False, got 1 of type int"),
+        ("shrink_inducing", "yes", "shrink_inducing must be True or False, got 'yes' of type str"),
     ],
 )
 def test_wrong_settings_are_refused_with_what_was_expected(option: str, value: Any, message: str) -> None:
@@ -117,7 +120,7 @@ X = [[k / 9] for k in range(10)]
 density = lambda X: (_ for _ in ()).throw(AssertionError("computed"))
 for options in (
     {"seed": "one"}, {"model": lobal.MixtureRegressor}, {"validation": 5}, {"exploration": "much"}, {"draw": 1},
-    {"smoothness": None}, {"intrinsic_dimension": "two"},
+    {"smoothness": None}, {"intrinsic_dimension": "two"}, {"shrink_inducing": None},
 ):
     try:
         lobal.ActiveLearner(lobal.Pool(X, density=density), **options)

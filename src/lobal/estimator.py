@@ -30,7 +30,9 @@ from lobal.mixture.model import bandwidth_volume
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import (
     COVARIANCES,
+    N_INDUCING,
     OBJECTIVES,
+    are_exact,
     ascending,
     bandwidth_matrix,
     choice,
@@ -44,6 +46,7 @@ from lobal.mixture.options import (
 )
 from lobal.mixture.progress import progress_display
 from lobal.mixture.smoothness import smoothness_by_mixtures
+from lobal.mixture.squared_errors import left_out_prediction
 from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
 from lobal.mixture.tuning import TUNINGS
 from lobal.mixture.validation import split_labels, validation_error
@@ -78,8 +81,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             bandwidth of the best single Gaussian process.
         anisotropic: give that Gaussian process one bandwidth per column, not one for all in standard deviations.
         kernel: "gaussian", "matern12", "matern32" or "matern52".
-        experts: "sparse" or "exact". Exact experts cost O(n^3); their gate learns from leave-one-out responses.
-        n_inducing: inducing points of the experts, m_E.
+        experts: "exact" experts know every label, at a cost of O(n^3); "sparse" ones see it through inducing points.
+            "auto" is "exact" for up to 2048 labels in more than one column under the analytic engine, unless
+            `n_inducing` or `exchange` is given; else "sparse".
+        n_inducing: inducing points of sparse experts, m_E; 512 by default.
         n_gate_inducing: inducing points of the gate, m_G.
         gate_bandwidth: sigma_G, by default a multiple of the bandwidth of the best single Gaussian process: 3 under
             Adam; 30, 10 or 3, whichever serves held-out points best, under the analytic engine.
@@ -130,8 +135,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
         kernel: str = "gaussian",
-        experts: Literal["sparse", "exact"] = "sparse",
-        n_inducing: int = 512,
+        experts: Literal["auto", "sparse", "exact"] = "auto",
+        n_inducing: int | None = None,
         n_gate_inducing: int = 128,
         gate_bandwidth: float | None = None,
         engine: Literal["analytic", "adam"] = "analytic",
@@ -305,6 +310,20 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             return _array(self.noise_model_(inputs))
         return _known_noise(self.noise if callable(self.noise) else self.noise_, _array(inputs))
 
+    def leave_one_out(self, X: ArrayLike, y: ArrayLike) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """What `predict` with `return_std` would say at each of the labels it was fitted to, had it not been there.
+
+        In closed form, under hyperparameters and a gate that have seen the label. Exact experts know it of the labels
+        they were fitted to, in any order, and of no others.
+        """
+        check_is_fitted(self)
+        inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
+        noise = self.noise_variance(inputs)
+        points = self._labelled(inputs, np.asarray(labels, dtype=np.float64), None, noise)
+        prediction = left_out_prediction(self.mixture_, points)
+        mean = self.label_mean_ + self.label_scale_ * _array(prediction.mean)
+        return mean, np.sqrt(self.label_scale_**2 * _array(prediction.variance) + noise)
+
     @property
     def has_constant_noise(self) -> bool:
         """Whether the noise of a new label is the same everywhere."""
@@ -445,8 +464,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             anisotropic=self.anisotropic,
             scale=None if self.scale is None else positive("scale", self.scale) / self.label_scale_**2,
             kernel=kernel_named(self.kernel),
-            dense=choice("experts", self.experts, {"sparse": False, "exact": True}),
-            n_inducing=whole("n_inducing", self.n_inducing),
+            dense=are_exact(self.experts, n, self.n_features_in_, may_be=self._may_be_exact),
+            n_inducing=N_INDUCING if self.n_inducing is None else whole("n_inducing", self.n_inducing),
             n_gate_inducing=whole("n_gate_inducing", self.n_gate_inducing),
             gate_scale=10.0 if self.gate_scale is None else positive("gate_scale", self.gate_scale),
             covariance=choice("covariance", self.covariance, COVARIANCES),
@@ -456,6 +475,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             adaptive=self.bandwidths is None,
             cache_bytes=None if self.cache_bytes is None else whole("cache_bytes", self.cache_bytes),
         )
+
+    @property
+    def _may_be_exact(self) -> bool:
+        """Whether nothing asks for sparse experts: the paper's engine, a number of inducing points, an exchange."""
+        return self.engine == "analytic" and self.n_inducing is None and not self.exchange
 
     def _width(self, name: str) -> Float[Tensor, "..."] | None:
         width = bandwidth_matrix(name, getattr(self, name), self.n_features_in_)

@@ -4,6 +4,7 @@ Everything random at step k is seeded by the campaign's seed and k, and every ev
 campaign that dies at any instant goes on where it stopped and asks for the same points.
 """
 
+import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -21,12 +22,13 @@ from lobal.arrays import rows_at
 from lobal.density import LARGEST_SAMPLE, importance_weights
 from lobal.density import intrinsic_dimension as estimated_dimension
 from lobal.estimator import SMALLEST_TRAINING_SET, MixtureRegressor, NoiseFunction
+from lobal.mixture.decisions import decisions_as_json
 from lobal.problems.oracles import as_labels, labels_as_they_come
 from lobal.problems.spaces import Box, Oracle, Pool
 from lobal.progress import Show, Standing, campaign_line
 from lobal.record import Campaign, History, Observations, Step
 from lobal.sampling import Candidates, NextDensity, candidates_of, located, next_density, place, with_exploration
-from lobal.scoring import Scores, positive
+from lobal.scoring import Scores
 from lobal.settings import (
     DRAWS,
     as_batch,
@@ -38,6 +40,7 @@ from lobal.settings import (
     learner_settings,
     whole_number,
 )
+from lobal.shrinking import numbers_found, shrunk
 from lobal.state import State
 from lobal.storage import StepState, Stored, begun_with, model_of_last_step, restored_model
 
@@ -60,6 +63,9 @@ class ActiveLearner:
         exploration: share of the test density in what the learner aims for, so that no region starves on the evidence
             of a handful of labels.
         draw: "random" as in the paper, or "low_dispersion" for evenly spread draws of the same density.
+        shrink_inducing: look once, when there is a complexity to place them by and two labels for each, how few
+            inducing points will do, and keep to that. Saves time in long campaigns, and may cost accuracy in very long
+            ones: more labels bear smaller bandwidths, which need more inducing points.
     """
 
     def __init__(
@@ -74,6 +80,7 @@ class ActiveLearner:
         intrinsic_dimension: float | None = None,
         exploration: float = 0.1,
         draw: str = "random",
+        shrink_inducing: bool = False,
     ) -> None:
         template = clone(checked_model(model))
         self.settings: dict[str, Any] = learner_settings(
@@ -82,6 +89,7 @@ class ActiveLearner:
             intrinsic_dimension=1.0 if intrinsic_dimension is None else intrinsic_dimension,
             exploration=exploration,
             draw=draw,
+            shrink_inducing=shrink_inducing,
             model=template,
         )
         folder = None if path is None else checked_path(path)
@@ -287,20 +295,23 @@ class ActiveLearner:
         return int(np.random.SeedSequence([self.settings["seed"], len(self.history)]).generate_state(1)[0])
 
     def _fit(self) -> MixtureRegressor:
-        """Train f_MoE on (X_nk, Y_nk), its inducing points drawn from sqrt(p_k LFC_k-1)."""
-        X, y, candidate = self.labelled
-        rows = torch.as_tensor(candidate)
-        spread = None
-        if self._state.complexity is not None:
-            # Points that follow p_k follow sqrt(p_k LFC) when weighed by sqrt(LFC / p_k).
-            spread = (self._state.complexity[rows] / positive(self._state.labelled_density())).sqrt().numpy()
-        model: MixtureRegressor = clone(self._template).set_params(
-            random_state=self._step_seed(),
-            smoothness=self.settings["smoothness"],
-            intrinsic_dimension=self.settings["intrinsic_dimension"],
-        )
-        model.fit(X, y, sample_weight=self.importance_weights(), inducing_weight=spread, validation=self.validation)
-        return model
+        """Train f_MoE on (X_nk, Y_nk), its inducing points drawn from sqrt(p_k LFC_k-1) and, on request, few."""
+        X, y, _ = self.labelled
+        weight, spread = self.importance_weights(), self._state.inducing_weights()
+
+        def fitted(numbers: dict[str, int]) -> MixtureRegressor:
+            model: MixtureRegressor = clone(self._template).set_params(
+                random_state=self._step_seed(),
+                smoothness=self.settings["smoothness"],
+                intrinsic_dimension=self.settings["intrinsic_dimension"],
+                **numbers,
+            )
+            return model.fit(X, y, sample_weight=weight, inducing_weight=spread, validation=self.validation)
+
+        numbers = self.history.inducing_numbers
+        model = fitted(numbers)
+        is_due = self.settings["shrink_inducing"] and not numbers and spread is not None
+        return shrunk(model, fitted, X, y, self.validation) if is_due else model
 
     def _following(self, complexity: Float[Tensor, " N"], n: int) -> NextDensity:
         """p_k+1 for n more points, and the density to draw them from."""
@@ -317,13 +328,19 @@ class ActiveLearner:
     def _superior(self, complexity: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
         return self._scores.superior(complexity, self._scores.noise(self._known_model()))
 
-    def _findings(self, complexity: Float[Tensor, " N"] | None) -> dict[str, float | None]:
+    def _findings(self, complexity: Float[Tensor, " N"] | None) -> dict[str, Any]:
         """What the model of this step says about itself and about the candidates, for the record."""
         model = self._model
         if model is None or complexity is None:
             return {"validation_error": None, "noise": None, "attainable": None}
         attainable = self._scores.attainable(complexity, self._scores.noise(model))
-        return {"validation_error": model.validation_error_, "noise": model.noise_, "attainable": attainable}
+        return {
+            "validation_error": model.validation_error_,
+            "noise": model.noise_,
+            "attainable": attainable,
+            "decisions": tuple(json.loads(decisions_as_json(model.tuning_))),
+            **(self.history.inducing_numbers or numbers_found(model)),
+        }
 
     def _known_model(self) -> MixtureRegressor:
         model = self.model

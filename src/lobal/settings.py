@@ -36,6 +36,7 @@ def learner_settings(
     intrinsic_dimension: object,
     exploration: object,
     draw: object,
+    shrink_inducing: object,
     model: MixtureRegressor,
 ) -> dict[str, Any]:
     """The options of a learner as JSON can hold them.
@@ -51,6 +52,8 @@ def learner_settings(
         raise ValueError(f"a learner takes smoothness itself, got {model.smoothness!r} as its model's; {SMOOTHNESS}")
     if not isinstance(draw, str) or draw not in DRAWS:
         raise ValueError(f"draw must be one of {sorted(DRAWS)}, got {draw!r}")
+    if not isinstance(shrink_inducing, bool):
+        raise TypeError(f"shrink_inducing must be True or False, got {_shown(shrink_inducing)}")
     return {
         "seed": whole_number("seed", seed, least=0),
         "smoothness": _number("smoothness", smoothness, above=0.0, hint=SMOOTHNESS),
@@ -59,6 +62,7 @@ def learner_settings(
         ),
         "exploration": _number("exploration", exploration, least=0.0, most=1.0, hint="0.1 by default"),
         "draw": draw,
+        "shrink_inducing": shrink_inducing,
         "model": plain_options(MixtureRegressor(**kept).get_params()),
         "functions": functions,
     }

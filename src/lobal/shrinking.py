@@ -17,7 +17,7 @@ the numbers found here stay. That is why the learner does not look for them unle
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Real
@@ -154,6 +154,7 @@ def _with_fewest(
         return tried[number].answers
 
     decision = fewest(SYMBOLS[name], kept[name], FEWEST[name], best.answers, reference, attempt)
+    assert isinstance(decision.chosen, int)  # one of the numbers tried
     return tried[decision.chosen], decision
 
 
@@ -163,7 +164,7 @@ def _can_be_judged(model: MixtureRegressor, X: Float[ndarray, "n d"]) -> bool:
     return is_sparse and len(np.unique(X, axis=0)) >= LABELS_PER_POINT * _numbers(model)["n_inducing"]
 
 
-def _numbers(model: MixtureRegressor) -> dict[str, int]:
+def _numbers(model: MixtureRegressor) -> dict[str, Any]:
     """The numbers of inducing points by the names of the options."""
     m_E = N_INDUCING if model.n_inducing is None else model.n_inducing
     return {"n_inducing": m_E, "n_gate_inducing": model.n_gate_inducing}

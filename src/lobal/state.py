@@ -14,6 +14,7 @@ from lobal.density import density_at, normalised
 from lobal.estimator import SMALLEST_TRAINING_SET
 from lobal.failures import label_share
 from lobal.record import Campaign, Event, History, Ledger, Step
+from lobal.scoring import positive
 from lobal.storage import StepState, Stored, create_campaign, left_by
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,13 @@ class State:
         if (~is_labelled).sum() < SMALLEST_TRAINING_SET:
             return density
         return density * torch.as_tensor(label_share(X, drawn, is_labelled))
+
+    def inducing_weights(self) -> Float[ndarray, " n"] | None:
+        """sqrt(LFC / p_k) at the labelled points, which weighed so follow sqrt(p_k LFC); none without an LFC."""
+        if self.complexity is None:
+            return None
+        rows = torch.as_tensor(self.ledger.observations().candidate)
+        return (self.complexity[rows] / positive(self.labelled_density())).sqrt().numpy()
 
     def _number(self, candidate: int, x: tuple[float, ...]) -> int | None:
         return self.ledger.number_at(x) if self.is_box else self.ledger.number_of_candidate(candidate)

@@ -94,7 +94,8 @@ def begun_with(campaign: Campaign, pool: Pool | None) -> Stored:
         (tensors["validation.X"].numpy(), tensors["validation.y"].numpy()) if "validation.X" in tensors else None
     )
     return Stored(
-        settings={"functions": [], **campaign.header["settings"]},
+        # Campaigns of earlier versions do not have all of them.
+        settings={"functions": [], "shrink_inducing": False, **campaign.header["settings"]},
         candidates=candidates_from(tensors, campaign.header["memory_mapped"], pool),
         validation=validation,
     )

@@ -48,3 +48,18 @@ def test_repetitions_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_unknown_arm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="'lazy'"):
         main("lazy", output=tmp_path / "result.json")
+
+
+def test_inducing_points_shrink_on_request() -> None:
+    options = {"n_inducing": 64, "n_gate_inducing": 32}
+    for shrink, gates in ((True, [32, 16, 16]), (False, [32, 32, 32])):
+        _, errors = campaign("active", 0, sizes=[64, 128, 160], shrink_inducing=shrink, **options)
+        assert list(errors.n_gate_inducing.values()) == gates
+    assert min(errors.cpu_seconds.values()) > 0
+
+
+def test_a_file_of_another_option_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doppler_active, "run", lambda n, seed, **_: {"n": n, "seed": seed, f"rmse_{n}": 1.0 + seed})
+    main("active", output=tmp_path / "result.json", seeds=2)
+    with pytest.raises(ValueError, match="shrink_inducing None instead of True"):
+        main("active", output=tmp_path / "result.json", seeds=2, shrink_inducing=True)

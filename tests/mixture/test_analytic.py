@@ -14,9 +14,11 @@ from lobal.mixture.analytic import (
     PRICE,
     AnalyticSettings,
     Trained,
-    _updated_noise,
+    best_gate,
     best_gate_features,
+    measures,
     train,
+    updated_noise,
     utilities,
 )
 from lobal.mixture.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
@@ -100,7 +102,7 @@ def test_the_noise_update_has_the_greatest_likelihood(true_noise: float) -> None
     stored = StoredFeatures(features(40, [0.02, 0.05]), points.X)
     answers = sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
     gate = torch.full((200, 2), 0.5).double()
-    noise = _updated_noise(shared, stored.explained, answers, points, gate)
+    noise = updated_noise(shared, stored.explained, answers, points, gate)
 
     def likelihood(v: Tensor) -> float:
         s = 4.0 * (1.0 - stored.explained)
@@ -204,3 +206,38 @@ def test_a_single_expert_takes_the_stiffest_gate() -> None:
     points = LabelledSet(X=random(30, 1), y=random(30), weight=torch.ones(30).double())
     best = best_gate_features(candidates, points, random(1, 30), AnalyticSettings(), torch.Generator())
     assert best is candidates[0]
+
+
+def answers_with_errors(errors: Tensor, y: Tensor, variance: float = 0.01) -> LeaveOneOut:
+    return LeaveOneOut(y + errors, torch.full_like(errors, variance), torch.zeros_like(errors))
+
+
+def test_one_expert_has_all_points_where_it_alone_is_best() -> None:
+    """Rare, large errors hardly count in likelihoods of a wide distribution, and decide the squared error."""
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    steady, erratic = torch.full((200,), 0.1).double(), torch.where(torch.arange(200) % 20 == 0, 0.8, 0.0).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    answers = answers_with_errors(torch.stack([steady, erratic]), y, variance=1.0)
+    best = best_gate(features(12, [0.3]), points, answers, hyperparameters(0.1), AnalyticSettings(compared=True))
+    assert torch.equal(best.gate(x), torch.tensor([1.0, 0.0]).double().expand(200, 2))
+    assert best.residual.square().mean().sqrt().item() == pytest.approx(0.1)
+
+
+def test_experts_that_differ_by_place_share_the_points() -> None:
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    errors = torch.stack([x[:, 0], 1.0 - x[:, 0]])
+    best = best_gate(
+        features(12, [0.3]), points, answers_with_errors(errors, y), hyperparameters(0.1), AnalyticSettings()
+    )
+    assert best.residual.square().mean() < 0.5 * errors.square().mean(dim=1).min()
+
+
+def test_what_is_given_is_not_compared() -> None:
+    assert measures(AnalyticSettings(penalty=0.5)) == [AnalyticSettings(penalty=0.5)]
+    assert measures(AnalyticSettings(squared=True, price=0.0)) == [AnalyticSettings(squared=True, price=0.0)]
+    assert [(each.price, each.squared) for each in measures(AnalyticSettings())] == [
+        (PRICE, False),
+        (0.0, False),
+        (0.0, True),
+    ]

@@ -158,3 +158,26 @@ def test_inducing_points_lie_where_the_caller_wants_them() -> None:
     points = replace(chirp(), spread=torch.where(chirp().X[:, 0] < 0.5, 0.1, 1.0).double())
     fitted = fit(points, bandwidths=2.0 ** torch.arange(-6, 1).double(), adaptive=True)
     assert (fitted.mixture.experts.features.points < 0.5).double().mean() < 0.2  # type: ignore[attr-defined]  # as above
+
+
+@pytest.mark.parametrize("ladder", [FAR_BELOW, FAR_ABOVE], ids=["below", "above"])
+def test_the_ladder_of_exact_experts_goes_where_it_is_used(ladder: Tensor) -> None:
+    fitted = fit(sample(120, 1), bandwidths=ladder, adaptive=True, dense=True)
+    assert 0.25 <= fitted.mixture.bandwidths[0] <= fitted.mixture.bandwidths[-1] <= 4.0
+    assert error(fitted) < 0.1
+
+
+def test_a_ladder_that_is_given_to_exact_experts_stays_where_it_is() -> None:
+    assert torch.equal(fit(sample(120, 1), bandwidths=FAR_BELOW, dense=True).mixture.bandwidths, FAR_BELOW)
+
+
+def test_the_noise_of_exact_experts_follows_the_labels_left_out() -> None:
+    points = sample(300, 1)
+    learned, kept = (fit(points, dense=True, pilot=pilot).hyperparameters.noise.item() for pilot in (True, False))
+    assert learned != kept
+    assert learned == pytest.approx(kept, rel=0.5)
+
+
+def test_neighbourhoods_are_enough_to_find_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEIGHBOURS", 60)
+    assert error(fit(sample(300, 1), adaptive=True, dense=True, gate_bandwidth=None)) < 0.06

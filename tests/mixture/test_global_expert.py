@@ -1,9 +1,11 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from lobal.kernels import gaussian, gram_matrices, squared_distances
+from lobal.mixture import global_expert as module
 from lobal.mixture.global_expert import SMALLEST_NOISE, fit_global_expert
 from lobal.problems.problem import LabelledSet
 
@@ -62,3 +64,27 @@ def test_constant_labels_do_not_break_the_fit() -> None:
     x = torch.linspace(0, 1, 30).double()
     expert = fit(LabelledSet(X=x[:, None], y=torch.full((30,), 2.5).double(), weight=torch.ones(30).double()))
     assert expert.hyperparameters.mean.item() == pytest.approx(2.5, abs=1e-6)
+
+
+def test_what_random_labels_do_not_resolve_neighbours_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waves of two directions: labels of a random fifth lie so far apart that they look unrelated."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(1000, 2, dtype=torch.float64, generator=generator)
+    y = torch.sin(40 * X[:, 0]) * torch.cos(40 * X[:, 1])
+    points = LabelledSet(X=X, y=y, weight=torch.ones(1000).double())
+    monkeypatch.setattr(module, "LARGEST_NEIGHBOURHOOD", 200)
+    neighbours = fit(points, anisotropic=True)
+    monkeypatch.setattr(module, "LARGEST_SUBSET", 200)
+    random = fit(points, anisotropic=True)
+    assert (neighbours.bandwidth > 2.0 * random.bandwidth).all()
+
+
+def test_the_evidence_of_samples_is_that_of_each() -> None:
+    points = gp_draw(90, bandwidth=0.1, noise=0.1, d=2)
+    parts = [points[torch.arange(30)], points[torch.arange(30, 90)]]
+    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
+    theta = np.array([0.1, 0.2, -2.0, -1.0, 0.5])
+    whole, slope = module._negative_evidence(theta, parts, units, gaussian)
+    values, slopes = zip(*(module._negative_evidence(theta, [part], units, gaussian) for part in parts), strict=True)
+    assert whole == pytest.approx((values[0] + 2 * values[1]) / 3)
+    np.testing.assert_allclose(slope, (slopes[0] + 2 * slopes[1]) / 3)

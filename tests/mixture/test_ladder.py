@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lobal.mixture.ladder import FEWEST, IN_USE, NOT_IN_USE, STEPS_BEYOND, extended, trimmed
+from lobal.mixture.ladder import FEWEST, IN_USE, NOT_IN_USE, STEPS_BEYOND, extended, in_use, trimmed
 
 LADDER = 2.0 ** torch.arange(-3, 4).double()
 
@@ -93,3 +93,8 @@ def test_a_ladder_in_use_throughout_stays_as_it_is() -> None:
     inner = shares_at(2, 3, 4)
     assert torch.equal(extended(LADDER, inner), LADDER)
     assert torch.equal(trimmed(LADDER, torch.full((7,), 1 / 7).double()), LADDER)
+
+
+def test_of_dear_experts_none_is_kept_beyond_those_in_use() -> None:
+    assert torch.equal(in_use(LADDER, shares_at(2, 4)), LADDER[2:5])
+    assert torch.equal(in_use(LADDER, shares_at(3)), LADDER[3:4])

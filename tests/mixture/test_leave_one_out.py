@@ -10,16 +10,18 @@ from lobal import kernels
 from lobal.experts.exact import exact_experts
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import analytic_experts, fitc_variance
-from lobal.kernels import WhitenedFeatures
+from lobal.kernels import WhitenedFeatures, scale_inputs
 from lobal.mixture import stored_features
 from lobal.mixture.leave_one_out import (
     LARGEST_LEVERAGE,
     LeaveOneOut,
     condition,
     exact_leave_one_out,
+    leave_one_out_among_neighbours,
     relative_weights,
     sparse_leave_one_out,
 )
+from lobal.mixture.neighbourhoods import neighbourhoods
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 from tests.experts.setting import CLOSE, Setting
@@ -180,3 +182,34 @@ def test_the_variance_is_at_least_that_of_a_label_given_the_inducing_values(sett
     stored = StoredFeatures(setting.features, points.X)
     answers = sparse_answers(setting, points, setting.heteroscedastic)
     assert (answers.variance >= fitc_variance(stored.explained, setting.heteroscedastic)).all()
+
+
+@every_noise
+def test_among_all_the_answers_are_the_exact_ones(heteroscedastic: bool, setting: Setting) -> None:
+    points, shared = points_of(setting, weighted=False), shared_of(setting, heteroscedastic)
+    exact = exact_leave_one_out(exact_experts(points.X, points.y, shared, **setting.kernels))
+    torch.testing.assert_close(among(setting, points, shared, len(points)), exact)
+
+
+@every_noise
+def test_among_neighbours_other_labels_do_not_count(heteroscedastic: bool, setting: Setting) -> None:
+    points, shared = points_of(setting, weighted=False), shared_of(setting, heteroscedastic)
+    answers = among(setting, points, shared, 8)
+    groups = neighbourhoods(scale_inputs(points.X, setting.shared), 8)
+    assert len(groups) == 4
+    for rows in groups:
+        its_own = shared._replace(noise=shared.noise.expand(len(points))[rows])
+        alone = exact_leave_one_out(exact_experts(points.X[rows], points.y[rows], its_own, **setting.kernels))
+        torch.testing.assert_close(answers.mean[:, rows], alone.mean)
+        torch.testing.assert_close(answers.variance[:, rows], alone.variance)
+
+
+def among(setting: Setting, points: LabelledSet, shared: Hyperparameters, most: int) -> LeaveOneOut:
+    return leave_one_out_among_neighbours(
+        points,
+        shared,
+        bandwidths=setting.bandwidths,
+        bandwidth=setting.shared,
+        kernel=setting.kernels["kernel"],
+        most=most,
+    )

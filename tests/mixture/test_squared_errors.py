@@ -6,7 +6,8 @@ import torch
 
 from lobal.experts.expert import Experts, Posterior
 from lobal.mixture.fit import FittedMixture
-from lobal.mixture.squared_errors import left_out_errors, squared_errors
+from lobal.mixture.leave_one_out import exact_leave_one_out
+from lobal.mixture.squared_errors import left_out_answers, left_out_errors, squared_errors
 from lobal.problems.problem import LabelledSet
 from tests.mixture.test_fit import ANALYTIC, data, fit
 
@@ -79,8 +80,16 @@ def test_importance_weights_do_not_count() -> None:
 
 def test_exact_experts_refuse_points_that_are_not_theirs() -> None:
     found, points = fitted(dense=True)
-    with pytest.raises(ValueError, match="own points only"):
+    with pytest.raises(ValueError, match="own labels only"):
         left_out_errors(found.mixture, points[torch.arange(3)])
+
+
+def test_exact_experts_know_their_points_in_any_order() -> None:
+    found, points = fitted(dense=True)
+    order = torch.randperm(len(points))
+    as_fitted, shuffled = (left_out_answers(found.mixture, part) for part in (points, points[order]))
+    assert torch.equal(as_fitted.mean[:, order], shuffled.mean)
+    assert torch.equal(as_fitted.mean, exact_leave_one_out(found.mixture.experts).mean)  # type: ignore[arg-type]  # they are exact
 
 
 def test_foreign_experts_are_refused_by_name() -> None:

@@ -71,3 +71,21 @@ def test_foreign_experts_are_refused_by_name() -> None:
     mixture = fit(data()).mixture
     with pytest.raises(TypeError, match="Foreign cannot be saved"):
         mixture_tensors(replace(mixture, experts=Foreign()))
+
+
+def test_exact_experts_are_saved_without_their_factors_and_come_back_to_the_bit() -> None:
+    mixture = fit(data(), training=ANALYTIC, dense=True).mixture
+    tensors, fields = mixture_tensors(mixture)
+    experts = {name.removeprefix("experts.") for name in tensors if name.startswith("experts.")}
+    assert experts == {"inputs", "labels", "bandwidths", "shared", "mean", "scale", "noise"}
+    X = torch.rand(20, 1).double()
+    for before, after in zip(mixture.predict(X), mixture_from(tensors, fields).predict(X), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_files_that_have_the_factors_are_read() -> None:
+    mixture = fit(data(), training=ANALYTIC, dense=True).mixture
+    tensors, fields = mixture_tensors(mixture)
+    earlier = {f"experts.{name}": getattr(mixture.experts, name) for name in ("factor", "weights")}
+    X = torch.rand(20, 1).double()
+    assert torch.equal(mixture_from(tensors | earlier, fields).mean(X), mixture.mean(X))

@@ -36,20 +36,29 @@ STEERING_SHARE = 10  # one in so many training rows steers the SVGP
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 
-def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, m: int, **_: int) -> Predict:
+def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, m: int, device: str, **_: int) -> Predict:
     """The default model."""
-    model = MixtureRegressor(n_inducing=m, random_state=seed).fit(X, y)
+    model = MixtureRegressor(n_inducing=m, random_state=seed, device=device).fit(X, y)
     return lambda inputs: np.asarray(model.predict(inputs))
 
 
-def svgp(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, m: int, max_epochs: int, **_: int) -> Predict:
+def svgp(
+    X: Float[ndarray, "n d"],
+    y: Float[ndarray, " n"],
+    *,
+    seed: int,
+    m: int,
+    max_epochs: int,
+    device: str,
+    **_: int,
+) -> Predict:
     """A stock GPyTorch SVGP; the rows come in random order."""
     k = len(y) // STEERING_SHARE
-    options: dict[str, Any] = {"m": m, "max_epochs": max_epochs, "device": "cpu", "seed": seed}
+    options: dict[str, Any] = {"m": m, "max_epochs": max_epochs, "device": device, "seed": seed}
     return fit_gpytorch_svgp(X[k:], y[k:], X[:k], y[:k], **options).predict
 
 
-def exact(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, subset: int, **_: int) -> Predict:
+def exact(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, subset: int, **_: int | str) -> Predict:
     """scikit-learn's Gaussian process on a subset, one width per column."""
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-8, 1e1))
     process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
@@ -60,7 +69,7 @@ def exact(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, subse
 METHODS: dict[str, Callable[..., Predict]] = {"mixture": mixture, "svgp": svgp, "exact": exact}
 
 
-def errors(n: int, seed: int, *, data: str, **options: int) -> Result:
+def errors(n: int, seed: int, *, data: str, **options: Any) -> Result:  # noqa: ANN401 - numbers and the device
     """Test errors and seconds of all methods on one draw of the training rows."""
     X, y, _ = load_npz(data)
     rows = np.random.default_rng(seed).permutation(len(y))
@@ -100,18 +109,26 @@ def main(
     subset: Annotated[int, typer.Option(min=10, help="Training rows of the exact process.")] = 2000,
     max_epochs: Annotated[int, typer.Option(min=1, help="Of the SVGP.")] = 150,
     threads: Annotated[int, typer.Option(min=1, help="Of torch.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda, for the mixture and the SVGP.")] = "cpu",
 ) -> None:
     """Compare test errors on several data sets."""
     torch.set_num_threads(threads)
     console = Console(soft_wrap=True)
     summaries = {
-        path.stem: _repeated(path, output, console, n, seeds, m=m, subset=subset, max_epochs=max_epochs)
+        path.stem: _repeated(path, output, console, n, seeds, m=m, subset=subset, max_epochs=max_epochs, device=device)
         for path in data
     }
     console.print(table(summaries), markup=False, highlight=False)
 
 
-def _repeated(path: Path, output: Path, console: Console, n: int, seeds: int, **options: int) -> dict[str, Any]:
+def _repeated(
+    path: Path,
+    output: Path,
+    console: Console,
+    n: int,
+    seeds: int,
+    **options: Any,  # noqa: ANN401 - numbers and the device
+) -> dict[str, Any]:
     rows = min(n, 9 * len(load_npz(path).y) // 10)
     written = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
     repetitions = Repetitions(

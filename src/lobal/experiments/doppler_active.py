@@ -29,6 +29,7 @@ from lobal.experiments.doppler import (
 )
 from lobal.experiments.repetitions import Repetitions, Result
 from lobal.learner import ActiveLearner
+from lobal.mixture.options import N_INDUCING as USUAL_N_INDUCING
 from lobal.problems.spaces import Box
 
 START = 512  # uniform random labels, doubled until there are enough
@@ -59,6 +60,9 @@ class CampaignErrors(NamedTuple):
     oracle_rmse: dict[int, float]  # with the same bandwidths, had the best of them been known; only where asked for
     headroom: dict[int, float]  # what the learner expects of active learning
     seconds: dict[int, float]  # since the size before: labels, inducing points, fit, densities
+    cpu_seconds: dict[int, float]  # likewise, of this process
+    n_inducing: dict[int, float]  # m_E
+    n_gate_inducing: dict[int, float]  # m_G
 
 
 def sizes_up_to(n: int, start: int = START) -> list[int]:
@@ -73,6 +77,7 @@ def campaign(
     sizes: Sequence[int] = (512, 1024, 2048, 4096),
     engine: str = "analytic",
     with_oracle: bool = False,
+    shrink_inducing: bool = False,
     callbacks: Sequence[Callback] = (),
     **changes: Any,  # noqa: ANN401 - options of the model
 ) -> tuple[ActiveLearner, CampaignErrors]:
@@ -86,21 +91,25 @@ def campaign(
         model=paper_model(seed, **{"penalty": None, **options}) if is_adam else MixtureRegressor(**options),
         validation=doppler_data(N_VALIDATION, seed, stream=1) if is_adam else None,
         exploration=EXPLORATION[arm],
+        shrink_inducing=shrink_inducing,
     )
-    errors = CampaignErrors({}, {}, {}, {}, {})
-    begun = time.perf_counter()
+    errors = CampaignErrors(*({} for _ in CampaignErrors._fields))
+    begun, begun_cpu = time.perf_counter(), time.process_time()
 
     def measure(learner: ActiveLearner) -> None:
-        nonlocal begun
+        nonlocal begun, begun_cpu
         model = learner.model
         assert model is not None  # sizes are above the smallest training set
         X, y, _ = learner.labelled
         errors.seconds[len(y)] = time.perf_counter() - begun
+        errors.cpu_seconds[len(y)] = time.process_time() - begun_cpu
+        errors.n_inducing[len(y)] = USUAL_N_INDUCING if model.n_inducing is None else model.n_inducing
+        errors.n_gate_inducing[len(y)] = model.n_gate_inducing
         errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
         errors.headroom[len(y)] = learner.headroom()
         if with_oracle:
             errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
-        begun = time.perf_counter()
+        begun, begun_cpu = time.perf_counter(), time.process_time()
 
     learner.run(SeededOracle(seed), sizes=sizes, callbacks=[measure, *callbacks])
     return learner, errors
@@ -123,6 +132,7 @@ def main(
     engine: Annotated[str, typer.Option(help="analytic: the default model; adam: the paper's.")] = "analytic",
     n_inducing: Annotated[int | None, typer.Option(min=1, help="By default 512 (active) or 1024 (random).")] = None,
     oracle: Annotated[bool, typer.Option(help="Measure what the best bandwidths would have reached.")] = False,
+    shrink_inducing: Annotated[bool, typer.Option(help="Look at the second size how few inducing points do.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Repeat one arm over seeds and keep its errors in one JSON file; seed by seed both arms start alike."""
@@ -131,12 +141,23 @@ def main(
     console = Console()
     m = N_INDUCING[arm] if n_inducing is None else n_inducing
     oracle = oracle and engine == "analytic"
+    settings = {"engine": engine, "n_inducing": m, "exploration": EXPLORATION[arm], "device": device}
     repetitions = Repetitions(
         experiment=f"Doppler function, {arm} sampling, uniform start",
         command=f"python -m lobal.experiments.doppler_active {arm} --n {n} --seeds {seeds} --first-seed {first_seed}"
-        f" --jobs {jobs} --engine {engine} --n-inducing {m}{' --oracle' * oracle} --device {device} --output {output}",
-        settings={"engine": engine, "n_inducing": m, "exploration": EXPLORATION[arm], "device": device},
-        run=partial(run, arm=arm, engine=engine, n_inducing=m, with_oracle=oracle, device=device),
+        f" --jobs {jobs} --engine {engine} --n-inducing {m}{' --oracle' * oracle}"
+        f"{' --shrink-inducing' * shrink_inducing} --device {device} --output {output}",
+        # Files from before the option are of the same settings without it.
+        settings=settings | ({"shrink_inducing": True} if shrink_inducing else {}),
+        run=partial(
+            run,
+            arm=arm,
+            engine=engine,
+            n_inducing=m,
+            with_oracle=oracle,
+            shrink_inducing=shrink_inducing,
+            device=device,
+        ),
     )
     done = repetitions.complete(
         [(n, seed) for seed in range(first_seed, first_seed + seeds)],
@@ -145,7 +166,7 @@ def main(
         notify=lambda result: console.print(f"seed {result['seed']}: RMSE {result[f'rmse_{n}']:.4f}"),
     )
     for name, numbers in done["summary"][0].items():
-        if "rmse" in name:
+        if "rmse" in name or "n_inducing" in name or "n_gate_inducing" in name:
             console.print(f"{name}: {numbers['mean']:.4f} ± {numbers['standard_error'] or 0:.4f}")
 
 

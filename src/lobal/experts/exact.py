@@ -54,7 +54,7 @@ class ExactExperts(Experts):
 
         mean_i = y_i - [C^-1 (y - mu)]_i / [C^-1]_ii and variance_i = 1 / [C^-1]_ii.
         """
-        precision = torch.cholesky_inverse(self.factor).diagonal(dim1=-2, dim2=-1)
+        precision = torch.stack([torch.cholesky_inverse(factor).diagonal() for factor in self.factor])
         return Posterior(self.labels - self.weights / precision, 1.0 / precision)
 
 
@@ -68,7 +68,12 @@ def exact_experts(
     kernel: Kernel,
 ) -> ExactExperts:
     """Full Gaussian processes conditioned on all labels; O(L n^3) time and O(L n^2) memory."""
-    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower.contiguous()
+    factor = X.new_empty(len(bandwidths), len(X), len(X))
+    scaled = scale_inputs(X, shared)
+    squared = squared_distances(scaled, scaled)
+    for number in range(len(bandwidths)):  # one at a time: matrices on the way to a factor take as much memory as it
+        one = bandwidths[number : number + 1]
+        factor[number] = safe_cholesky(_label_covariances(squared, hyperparameters, one, kernel)[0]).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
     return ExactExperts(
         inputs=X,
@@ -108,6 +113,13 @@ def label_covariances(
 ) -> Float[Tensor, "L n n"]:
     """lambda K_l + diag(v), the covariance of the labels under every expert."""
     scaled = scale_inputs(X, shared)
-    K = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)
-    noise = hyperparameters.noise.expand(len(X))
-    return hyperparameters.scale * K + torch.diag_embed(noise)
+    return _label_covariances(squared_distances(scaled, scaled), hyperparameters, bandwidths, kernel)
+
+
+def _label_covariances(
+    squared: Float[Tensor, "n n"], hyperparameters: Hyperparameters, bandwidths: Bandwidths, kernel: Kernel
+) -> Float[Tensor, "L n n"]:
+    """The same from squared distances."""
+    C = hyperparameters.scale * gram_matrices(squared, bandwidths, kernel)
+    C.diagonal(dim1=-2, dim2=-1).add_(hyperparameters.noise.expand(len(squared)))
+    return C

@@ -15,7 +15,7 @@ and h is near one, it stays bounded.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import torch
@@ -57,6 +57,7 @@ class AnalyticSettings:
     gate_scale: float = GATE_SCALE
     weighted: bool = False  # importance weights count in training; local experts and a local gate only lose by them
     squared: bool = False  # judge experts by squared errors, not by likelihoods: for labels (almost) without noise
+    compared: bool = True  # exact experts: by either, and without the price, if labels left out speak for it
     rounds: int = ROUNDS
 
 
@@ -96,7 +97,7 @@ def train(
         gate, used = trained.gate, trained.gate.at_features(phi)
         if points.noise is not None:
             return trained
-        noise = _updated_noise(shared, stored.explained, answers, points, used)
+        noise = updated_noise(shared, stored.explained, answers, points, used)
         has_settled = (noise / shared.noise).log().abs().item() < math.log(SETTLED)
         shared = shared._replace(noise=noise)
         number += 1
@@ -115,10 +116,20 @@ def fit_gate(
     start: OrdinalGate | None = None,
 ) -> Trained:
     """The gate that sends every point to the expert that predicts it best from the others."""
-    weight = relative_weights(points)
-    utility = utilities(answers, points.y, settings)
+    weight, utility = relative_weights(points), utilities(answers, points.y, settings)
     gate = fit_ordinal_gate(features, phi, utility, weight, scale=settings.gate_scale, start=start)
-    used = gate.at_features(phi)
+    return _trained(gate, phi, points, answers, utility, shared)
+
+
+def _trained(
+    gate: OrdinalGate,
+    phi: Float[Tensor, "n m"],
+    points: LabelledSet,
+    answers: LeaveOneOut,
+    utility: Float[Tensor, "L n"],
+    shared: Hyperparameters,
+) -> Trained:
+    used, weight = gate.at_features(phi), relative_weights(points)
     return Trained(
         gate,
         shared,
@@ -146,12 +157,54 @@ def best_gate_features(
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(utility.device)
     points, utility = points[rows], utility[:, rows]
     worths = [gated_mean(cross_fitted_gate(features, points, utility, settings), utility) for features in candidates]
+    return candidates[_least([-worth for worth in worths])]
+
+
+def best_gate(
+    features: WhitenedFeatures,
+    points: LabelledSet,
+    answers: LeaveOneOut,
+    shared: Hyperparameters,
+    settings: AnalyticSettings,
+) -> Trained:
+    """The gate whose measure of the experts predicts labels best that neither they nor it have seen.
+
+    With little noise, likelihoods of experts that share one noise say less about their errors, and the price keeps
+    bandwidths away that are small enough. So gates may also go by likelihoods without it, and by squared errors, where
+    these leave less of the labels by more than the standard error. Where one expert alone leaves least, it has all.
+    """
+    phi = features(points.X)[0]
+    if not settings.compared:
+        return fit_gate(features, phi, points, answers, shared, settings)
+    candidates = measures(settings)
+    losses = [held_out_losses(features, points, answers, candidate) for candidate in candidates]
+    chosen = _least(losses)
+    trained = fit_gate(features, phi, points, answers, shared, candidates[chosen])
+    alone = (relative_weights(points) * (points.y - answers.mean).square()).mean(dim=1)
+    if alone.min() > losses[chosen].mean():
+        return trained
+    gate = replace(
+        trained.gate, mean=alone.argmin().to(alone), whitened_mean=torch.zeros_like(trained.gate.whitened_mean)
+    )
+    return _trained(gate, phi, points, answers, trained.utility, shared)
+
+
+def measures(settings: AnalyticSettings) -> list[AnalyticSettings]:
+    """What experts may be judged by: the settings' own measure, the same without its price, squared errors."""
+    if settings.penalty is not None:
+        return [settings]
+    free = replace(settings, price=0.0)
+    return [settings, *(other for other in (free, replace(free, squared=True)) if other != settings)]
+
+
+def _least(losses: Sequence[Float[Tensor, " n"]]) -> int:
+    """The number of the least; each has to be less than the best before it by more than the standard error."""
     best = 0
-    for number, worth in enumerate(worths):
-        gain = worth - worths[best]
+    for number, loss in enumerate(losses):
+        gain = losses[best] - loss
         if gain.mean() > gain.std() / math.sqrt(len(gain)):
             best = number
-    return candidates[best]
+    return best
 
 
 def cross_fitted_gate(
@@ -178,6 +231,14 @@ def cross_fitted_gate(
     return said
 
 
+def held_out_losses(
+    features: WhitenedFeatures, points: LabelledSet, answers: LeaveOneOut, settings: AnalyticSettings
+) -> Float[Tensor, " n"]:
+    """Squared errors, weighted, where every label is predicted by experts and a gate that were fitted without it."""
+    gate = cross_fitted_gate(features, points, utilities(answers, points.y, settings), settings)
+    return relative_weights(points) * (points.y - gated_mean(gate, answers.mean)).square()
+
+
 def utilities(answers: LeaveOneOut, y: Float[Tensor, " n"], settings: AnalyticSettings) -> Float[Tensor, "L n"]:
     """What each expert is worth at each point, in nats: predictive log-likelihood less the price of its bandwidth."""
     L = len(answers.mean)
@@ -192,7 +253,7 @@ def utilities(answers: LeaveOneOut, y: Float[Tensor, " n"], settings: AnalyticSe
     return worth - 2.0 * settings.penalty / max(L - 1, 1) * steps_down[:, None]
 
 
-def _updated_noise(
+def updated_noise(
     shared: Hyperparameters,
     explained: Float[Tensor, "L n"],
     answers: LeaveOneOut,

@@ -14,14 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.kernels import WhitenedFeatures
-from lobal.mixture.analytic import FOLDS, MOST_COMPARED, AnalyticSettings, cross_fitted_gate, utilities
+from lobal.mixture.analytic import FOLDS, MOST_COMPARED, AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
-from lobal.mixture.leave_one_out import LeaveOneOut, relative_weights
-from lobal.mixture.objective import gated_mean
+from lobal.mixture.leave_one_out import LeaveOneOut
 from lobal.mixture.squared_errors import left_out_answers
-from lobal.problems.problem import LabelledSet
 
 PRICES = (1.0, 4.0, 16.0)
 GATE_SCALES = (1.0, 4.0, 16.0)  # lambda_G, in squared steps of the ladder
@@ -60,16 +57,12 @@ def tuned_analytic(
     return Tuned(found, [decision])
 
 
-def held_out_losses(
-    features: WhitenedFeatures, points: LabelledSet, answers: LeaveOneOut, settings: AnalyticSettings
-) -> Float[Tensor, " n"]:
-    """Squared errors, weighted, where every label is predicted by experts and a gate that were fitted without it."""
-    gate = cross_fitted_gate(features, points, utilities(answers, points.y, settings), settings)
-    return relative_weights(points) * (points.y - gated_mean(gate, answers.mean)).square()
-
-
 def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
-    """The settings as they are, then the grid; of gate scales alone where theta takes the place of the price."""
+    """The settings as they are, then the grid; of gate scales alone where theta takes the place of the price.
+
+    What is chosen here is not compared once more by the fit.
+    """
+    training = replace(training, compared=False)
     prices = PRICES if training.penalty is None else (training.price,)
     grid = [replace(training, price=price, gate_scale=scale) for price, scale in product(prices, GATE_SCALES)]
     return [training, *(candidate for candidate in grid if candidate != training)]

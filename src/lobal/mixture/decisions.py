@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from lobal.mixture.fit import MixtureSettings
 
 Value: TypeAlias = float | int | str | tuple[float | int, ...]
-# known: measured at an earlier decision; abandoned: fell behind the best; interrupted: its first steps said enough.
-End: TypeAlias = Literal["finished", "known", "abandoned", "interrupted", "diverged"]
+# known: measured at an earlier decision; abandoned: fell behind the best; interrupted: its first steps said enough;
+# lost and moved: trained to its end, and refused for its errors or because it predicts something else.
+End: TypeAlias = Literal["finished", "known", "abandoned", "interrupted", "diverged", "lost", "moved"]
 
 
 class Trial(NamedTuple):

@@ -15,11 +15,21 @@ from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.adam import AdamSettings, Progress, Trainer
-from lobal.mixture.analytic import AnalyticSettings, Trained, best_gate_features, fit_gate, train, utilities
+from lobal.mixture.analytic import (
+    AnalyticSettings,
+    Trained,
+    best_gate,
+    best_gate_features,
+    fit_gate,
+    measures,
+    train,
+    updated_noise,
+    utilities,
+)
 from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.global_expert import fit_global_expert
-from lobal.mixture.ladder import CHANGES, extended, trimmed
-from lobal.mixture.leave_one_out import condition, exact_leave_one_out
+from lobal.mixture.ladder import CHANGES, extended, in_use, trimmed
+from lobal.mixture.leave_one_out import condition, exact_leave_one_out, leave_one_out_among_neighbours
 from lobal.mixture.model import Mixture
 from lobal.mixture.objective import mixture_squared_error
 from lobal.mixture.responses import (
@@ -42,6 +52,8 @@ FLAT = 10.0
 # The analytic engine's pilot: one point in so many, and no fewer than show the ladder it takes.
 PILOT_SHARE = 4
 SMALLEST_PILOT = 512
+# Labels that exact experts know in their pilot, at the most: L n NEIGHBOURS^2 work.
+NEIGHBOURS = 512
 # Inducing points lie the closer the smaller the pilot's bandwidth: sigma^-d times as dense as the inputs. Bandwidths in
 # many columns are known badly, so d counts as so much at the most, and the logarithm of the factor likewise.
 MOST_COLUMNS = 2
@@ -69,7 +81,7 @@ class MixtureSettings:
     training: AdamSettings | AnalyticSettings = field(default_factory=AnalyticSettings)
     cache_bytes: int | None = None  # features that take more are recomputed when needed; None: the default, 4 GiB
     pilot: bool = True  # look for ladder, gate width and noise on a share of the points first (analytic engine)
-    adaptive: bool = False  # move the ladder of bandwidths to where it is used (analytic engine, sparse experts)
+    adaptive: bool = False  # move the ladder of bandwidths to where it is used (analytic engine)
 
 
 @final
@@ -222,15 +234,13 @@ def _climbed(
     progress: Progress | None,
 ) -> _Climbed:
     """Train, and if an end of the ladder is in use, extend it and train again."""
-    scaled = scale_inputs(points.X, start.shared)
-    largest = FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
     for _ in range(CHANGES):
         features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared=start.shared, kernel=settings.kernel)
         stored = StoredFeatures(features, points.X, settings.cache_bytes)
         trained = train(stored, points, gate_features, shared, training, progress)
         # A bandwidth too small for the inducing points takes all for noise: no reason to ask for a smaller one.
         resolved = (trained.gate(points.X).mT * stored.explained).mean(dim=1)
-        longer = extended(bandwidths, resolved, largest) if settings.adaptive else bandwidths
+        longer = _longer(bandwidths, resolved, points, start, settings)
         if len(longer) == len(bandwidths):
             break
         bandwidths, shared = longer, trained.shared
@@ -245,21 +255,74 @@ def _fit_exact(
     generator: torch.Generator,
     progress: Progress | None,
 ) -> FittedMixture:
-    """The analytic engine on exact experts: the gate learns from their leave-one-out answers."""
+    """The analytic engine on exact experts: the gate learns from their leave-one-out answers.
+
+    These cost L n^3, so that they are asked for once: a pilot in which the experts know their neighbourhoods alone
+    finds the ladder of bandwidths and the noise.
+    """
     points = _training_points(data, training)
-    experts = _exact(points, start.hyperparameters, start.shared, settings, settings.bandwidths)
+    gates = _gate_candidates(points, start, settings, generator)
+    gate = gates[len(gates) // 2]
+    bandwidths, shared = settings.bandwidths, _with_known_noise(start.hyperparameters, points)
+    if settings.pilot:
+        bandwidths, shared = _among_neighbours(points, gate, shared, start, settings, training)
+    else:
+        training = replace(training, compared=False)
+    experts = _exact(points, shared, start.shared, settings, bandwidths)
     answers = exact_leave_one_out(experts)
-    features = best_gate_features(
-        _gate_candidates(points, start, settings, generator),
-        points,
-        utilities(answers, points.y, training),
-        training,
-        generator,
-    )
-    trained = fit_gate(features, features(points.X)[0], points, answers, experts.hyperparameters, training)
+    if settings.pilot:
+        gate = best_gate_features(gates, points, utilities(answers, points.y, training), training, generator)
+    trained = best_gate(gate, points, answers, shared, training)
     if progress is not None:
         progress(trained.as_epoch(0))
-    return _fitted(experts, trained.gate, settings.bandwidths, start, trained.residual)
+    return _fitted(experts, trained.gate, bandwidths, start, trained.residual)
+
+
+def _among_neighbours(
+    points: LabelledSet,
+    gate_features: WhitenedFeatures,
+    shared: Hyperparameters,
+    start: Start,
+    settings: MixtureSettings,
+    training: AnalyticSettings,
+) -> tuple[Bandwidths, Hyperparameters]:
+    """The ladder that any measure of the experts makes use of, and the noise, from answers among neighbours.
+
+    The noise is updated once, from the global expert's. To go on until it settles is to go on for long where there is
+    none, towards experts that are too sure of themselves for their likelihoods to be compared.
+    """
+    phi, longer = gate_features(points.X)[0], settings.bandwidths
+    for _ in range(CHANGES):
+        bandwidths = longer
+        answers = leave_one_out_among_neighbours(
+            points,
+            shared,
+            bandwidths=bandwidths,
+            bandwidth=start.shared,
+            kernel=settings.kernel,
+            most=NEIGHBOURS,
+        )
+        both = measures(training)[:2]  # with the price and without
+        fits = [fit_gate(gate_features, phi, points, answers, shared, measure) for measure in both]
+        shares = torch.stack([fit.shares for fit in fits]).amax(dim=0)
+        longer = _longer(bandwidths, shares, points, start, settings)
+        if len(longer) == len(bandwidths):
+            break
+    if points.noise is None:
+        everything = torch.ones_like(answers.mean)  # is explained by as many inducing points as labels
+        noise = updated_noise(shared, everything, answers, points, fits[0].gate.at_features(phi))
+        shared = shared._replace(noise=noise)
+    return in_use(bandwidths, shares) if settings.adaptive else bandwidths, shared
+
+
+def _longer(
+    bandwidths: Bandwidths, shares: Float[Tensor, " L"], points: LabelledSet, start: Start, settings: MixtureSettings
+) -> Float[Tensor, " longer"]:
+    """The ladder extended where it may be, to what is as good as infinite."""
+    if not settings.adaptive:
+        return bandwidths
+    scaled = scale_inputs(points.X, start.shared)
+    return extended(bandwidths, shares, FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item())
 
 
 def _with_known_noise(hyperparameters: Hyperparameters, points: LabelledSet) -> Hyperparameters:
@@ -312,8 +375,9 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
 def sparse_responses(
     data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
 ) -> SparseResponses:
-    """Sparse experts for Adam to train, on inducing points of their own."""
+    """Sparse experts for Adam to train, on inducing points of their own and the points in random order."""
     points = data.known()
+    points = points[torch.randperm(len(points), generator=generator).to(points.y.device)]
     features = WhitenedFeatures.at(
         _spread_points(points, settings.n_inducing, start.shared, generator),
         bandwidths=settings.bandwidths,
@@ -327,6 +391,7 @@ def sparse_responses(
         start.hyperparameters,
         covariance=settings.covariance,
         cache_bytes=settings.cache_bytes,
+        is_shuffled=True,
     )
 
 

@@ -36,6 +36,12 @@ def trimmed(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor
     return bandwidths[first:last]
 
 
+def in_use(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor, " shorter"]:
+    """The ladder without any end that is not in use: for experts too dear to show that they are not."""
+    used = (shares >= NOT_IN_USE).nonzero()[:, 0]
+    return bandwidths[used[0] : used[-1] + 1]
+
+
 def _beyond(bandwidths: Bandwidths, shares: Float[Tensor, " L"], end: int) -> Float[Tensor, " more"]:
     """The steps to add at one end, ascending; none where that end is hardly used."""
     if shares[end] < IN_USE or len(bandwidths) < 2:

@@ -11,11 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.experts.exact import ExactExperts
+from lobal.arrays import Bandwidths
+from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations
 from lobal.experts.svgp import predictive_mean
-from lobal.kernels import whitened
+from lobal.kernels import Kernel, scale_inputs, whitened
+from lobal.mixture.neighbourhoods import neighbourhoods
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
@@ -93,11 +95,42 @@ def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
     return LeaveOneOut(mean, variance, leverage.clamp(0.0, LARGEST_LEVERAGE))
 
 
+def leave_one_out_among_neighbours(
+    points: LabelledSet,
+    shared: Hyperparameters,
+    *,
+    bandwidths: Bandwidths,
+    bandwidth: Float[Tensor, "..."],
+    kernel: Kernel,
+    most: int,
+) -> LeaveOneOut:
+    """What exact experts would say if they knew no more than neighbourhoods of so many labels at the most.
+
+    The cost is O(L n most^2). `bandwidth` is Sigma_E.
+    """
+    groups = neighbourhoods(scale_inputs(points.X, bandwidth), most)
+    parts = [
+        exact_leave_one_out(
+            exact_experts(
+                points.X[rows],
+                points.y[rows],
+                at(shared, rows),
+                bandwidths=bandwidths,
+                shared=bandwidth,
+                kernel=kernel,
+            )
+        )
+        for rows in groups
+    ]
+    order = torch.cat(groups).argsort()
+    return LeaveOneOut(*(torch.cat(columns, dim=1)[:, order] for columns in zip(*parts, strict=True)))
+
+
 def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
     """Importance weights with mean one."""
     return points.weight / points.weight.mean()
 
 
-def at(shared: Hyperparameters, rows: slice) -> Hyperparameters:
+def at(shared: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
     """Hyperparameters of some of the points: their own noise variances where these differ."""
     return shared if shared.noise.ndim == 0 else shared._replace(noise=shared.noise[rows])

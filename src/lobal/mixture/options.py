@@ -19,6 +19,9 @@ COVARIANCES: dict[str, CovarianceModel] = {
     "full": full_covariance,
 }
 Value = TypeVar("Value")
+N_INDUCING = 512  # m_E, where experts are sparse and nobody says otherwise
+# So many labels have exact experts by default: a few seconds of work. In one column inducing points lie close enough.
+LARGEST_EXACT = 2048
 ESTIMATE = "estimate"
 
 
@@ -46,6 +49,11 @@ def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any ar
     ):
         raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
     return values
+
+
+def are_exact(experts: str, n: int, d: int, *, may_be: bool) -> bool:
+    """Whether experts of n labels in d columns are exact; with "auto" those of few in several are, if they `may_be`."""
+    return choice("experts", experts, {"sparse": False, "exact": True, "auto": may_be and d > 1 and n <= LARGEST_EXACT})
 
 
 def positive(name: str, value: float | int) -> float:

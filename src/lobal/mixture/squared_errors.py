@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.arrays import Inputs
 from lobal.experts.exact import ExactExperts
+from lobal.experts.expert import Posterior
 from lobal.experts.svgp import SparseExperts
 from lobal.mixture.leave_one_out import LeaveOneOut, condition, exact_leave_one_out, sparse_leave_one_out
-from lobal.mixture.model import Mixture
-from lobal.mixture.objective import gated_mean
+from lobal.mixture.model import Mixture, MixturePrediction, mixture_prediction
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
 
@@ -72,17 +72,19 @@ def left_out_errors(mixture: Mixture, points: LabelledSet, *, pool_repeated: boo
     The model's variance is that of the mixture, the spread of the experts' answers included. Unless `pool_repeated`,
     inputs that are repeated count one by one like the others. Importance weights do not count.
     """
+    mean, variance = left_out_prediction(mixture, points)
+    labels = points.y if pool_repeated else None
+    return squared_errors(points.X, points.y - mean, labels=labels, model_variance=variance)
+
+
+def left_out_prediction(mixture: Mixture, points: LabelledSet) -> MixturePrediction:
+    """What a mixture says at each of the points it was fitted to, from all others; importance weights do not count."""
     points = replace(points, weight=torch.ones_like(points.weight))
-    answers, gate = left_out_answers(mixture, points), mixture.gate(points.X)
-    mean = gated_mean(gate, answers.mean)
+    answers = left_out_answers(mixture, points)
     noise = mixture.experts.hyperparameters.noise if points.noise is None else points.noise
-    latent = answers.variance - noise + (answers.mean - mean).square()
-    return squared_errors(
-        points.X,
-        points.y - mean,
-        labels=points.y if pool_repeated else None,
-        model_variance=gated_mean(gate, latent).clamp_min(0.0),
-    )
+    posterior = Posterior(answers.mean, answers.variance - noise)
+    mean, variance = mixture_prediction(mixture.gate(points.X), posterior)
+    return MixturePrediction(mean, variance.clamp_min(0.0))
 
 
 def left_out_answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
@@ -94,10 +96,20 @@ def left_out_answers(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
                 shared = shared._replace(noise=points.noise)
             return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
         case ExactExperts() as experts:
-            if not torch.equal(experts.inputs, points.X):
-                raise ValueError("exact experts know what they leave of their own points only, in their order")
-            return exact_leave_one_out(experts)
+            rows = _rows_of(points, experts)
+            return LeaveOneOut(*(values[:, rows] for values in exact_leave_one_out(experts)))
     raise TypeError(f"experts must be sparse or exact to leave labels out, got {type(mixture.experts).__name__}")
+
+
+def _rows_of(points: LabelledSet, experts: ExactExperts) -> Int[Tensor, " n"]:
+    """Where the experts have the points; those that are repeated, label and all, are alike."""
+    theirs = torch.cat([experts.inputs, experts.labels[:, None]], dim=1)
+    ours = torch.cat([points.X, points.y[:, None]], dim=1)
+    place = torch.unique(torch.cat([theirs, ours]), dim=0, return_inverse=True)[1]
+    known, asked = (part.sort(stable=True) for part in (place[: len(theirs)], place[len(theirs) :]))
+    if not torch.equal(known.values, asked.values):
+        raise ValueError("exact experts know what they leave of their own labels only: ask for all of these, no others")
+    return torch.empty_like(known.indices).index_copy(0, asked.indices, known.indices)
 
 
 def _above_zero(squares: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from lobal.density import KernelDensity
-from lobal.experts.exact import ExactExperts
+from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.expert import Experts, Hyperparameters
 from lobal.experts.svgp import (
     DiagonalCovariance,
@@ -24,6 +24,9 @@ COVARIANCES: dict[str, type[InducingCovariance]] = {
     "diagonal": DiagonalCovariance,
     "full": FullCovariance,
 }
+# Exact experts are conditioned anew when they are loaded: L n^3 work in the place of L n^2 numbers in the file. The
+# answers are the same to the bit where the machine and its threads are, and to rounding elsewhere.
+EXACT_TENSORS = ("inputs", "labels", "bandwidths", "shared")
 
 
 class FittedParts(NamedTuple):
@@ -114,8 +117,7 @@ def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any
             tensors |= _prefixed("covariance", experts.covariance.parameters)
             return tensors, {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features)}
         case ExactExperts():
-            names = ("inputs", "labels", "bandwidths", "shared", "factor", "weights")
-            tensors = experts.hyperparameters._asdict() | {name: getattr(experts, name) for name in names}
+            tensors = experts.hyperparameters._asdict() | {name: getattr(experts, name) for name in EXACT_TENSORS}
             return tensors, {"kind": "exact", "kernel": _name(experts)}
     raise TypeError(f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones")
 
@@ -123,7 +125,9 @@ def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any
 def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts:
     hyperparameters = Hyperparameters(*(tensors.pop(name) for name in Hyperparameters._fields))
     if fields["kind"] == "exact":
-        return ExactExperts(kernel=kernel_named(fields["kernel"]), hyperparameters=hyperparameters, **tensors)
+        X, y, bandwidths, shared = (tensors[name] for name in EXACT_TENSORS)
+        kernel = kernel_named(fields["kernel"])
+        return exact_experts(X, y, hyperparameters, bandwidths=bandwidths, shared=shared, kernel=kernel)
     return SparseExperts(
         features=_features_from(_under("features", tensors), fields["kernel"]),
         hyperparameters=hyperparameters,

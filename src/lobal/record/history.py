@@ -1,8 +1,11 @@
 """What a learner did, step by step."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, final
+
+INDUCING_NUMBERS = ("n_inducing", "n_gate_inducing")
+SEQUENCES = ("indices", "decisions")  # fields of a step that are tuples, and lists in JSON
 
 
 @final
@@ -20,6 +23,10 @@ class Step:
         validation_error: of the model fitted at this step.
         noise: variance of the labels' noise, as the model found it.
         attainable: relative sample size that the superior density could reach.
+        n_inducing: m_E as Algorithm 1 found it, at this step or before.
+        n_gate_inducing: m_G likewise.
+        decisions: how the model of this step came by its settings, with the validation error of all that was tried;
+            `MixtureRegressor.tuning_` as JSON knows it.
     """
 
     number: int
@@ -31,6 +38,10 @@ class Step:
     validation_error: float | None
     noise: float | None
     attainable: float | None
+    # Journals of earlier versions do not have these.
+    n_inducing: int | None = None
+    n_gate_inducing: int | None = None
+    decisions: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("number", "size", "batch"):
@@ -39,16 +50,16 @@ class Step:
 
     def to_fields(self) -> dict[str, Any]:
         """The step as JSON knows it."""
-        return asdict(self) | {"indices": list(self.indices)}
+        return asdict(self) | {name: list(getattr(self, name)) for name in SEQUENCES}
 
     @staticmethod
     def from_fields(entries: Mapping[str, Any]) -> "Step":
         """The step that `to_fields` took apart; other entries, such as an event's name, are passed over."""
-        missing = [field.name for field in fields(Step) if field.name not in entries]
+        known = {field.name: entries[field.name] for field in fields(Step) if field.name in entries}
+        missing = [field.name for field in fields(Step) if field.default is MISSING and field.name not in known]
         if missing:
             raise ValueError(f"a step needs the fields {missing}, got only {sorted(entries)}")
-        known = {field.name: entries[field.name] for field in fields(Step)}
-        return Step(**known | {"indices": tuple(known["indices"])})
+        return Step(**known | {name: tuple(known[name]) for name in SEQUENCES if name in known})
 
 
 @final
@@ -71,6 +82,12 @@ class History:
     def sizes(self) -> tuple[int, ...]:
         """n_k of every step: labels and pending points before its batch."""
         return tuple(step.size for step in self.steps)
+
+    @property
+    def inducing_numbers(self) -> dict[str, int]:
+        """m_E and m_G as Algorithm 1 found them, by the names of the options; nothing before it did."""
+        found = {name: getattr(self.steps[-1], name) for name in INDUCING_NUMBERS} if self.steps else {}
+        return {name: number for name, number in found.items() if number is not None}
 
     def as_table(self) -> dict[str, list[Any]]:
         """One column for each field of a step, as `pandas.DataFrame` takes them."""

@@ -1,0 +1,18 @@
+"""Labels in groups of neighbours: what costs the cube of their number is done group by group, at the full density.
+
+A random subset of the same cost has its labels further apart, and what it does not resolve it takes for noise or for a
+smaller bandwidth.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def neighbourhoods(X: Float[Tensor, "n d"], most: int) -> list[Int[Tensor, " rows"]]:
+    """The rows of X in groups of no more than `most` nearby points: halves along the widest column, again and again."""
+    if len(X) <= most:
+        return [torch.arange(len(X), device=X.device)]
+    order = X[:, X.std(dim=0).argmax()].argsort()
+    halves = order[: len(X) // 2], order[len(X) // 2 :]
+    return [half[rows] for half in halves for rows in neighbourhoods(X[half], most)]

@@ -1,0 +1,18 @@
+from pathlib import Path
+
+import pytest
+
+from lobal import MixtureRegressor
+from lobal.experiments import tuning
+
+
+def test_errors_and_seconds_of_every_model_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = {"default": lambda seed: MixtureRegressor(n_inducing=20, n_gate_inducing=10, random_state=seed)}
+    monkeypatch.setattr(tuning, "MODELS", few)
+    monkeypatch.setattr(tuning, "TITLES", {"default": "nothing set"})
+    tuning.main(tmp_path / "tuning.json", n=64, seeds=2)
+    shown = capsys.readouterr().out
+    assert "nothing set" in shown
+    assert (tmp_path / "tuning.json").read_text().count('"default_rmse"') == 3  # two results and their mean
