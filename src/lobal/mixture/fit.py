@@ -20,6 +20,7 @@ from lobal.mixture.analytic import (
     Trained,
     best_gate,
     best_gate_features,
+    clear_measure,
     fit_gate,
     measures,
     train,
@@ -29,7 +30,12 @@ from lobal.mixture.analytic import (
 from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.global_expert import fit_global_expert
 from lobal.mixture.ladder import CHANGES, extended, in_use, trimmed
-from lobal.mixture.leave_one_out import condition, exact_leave_one_out, leave_one_out_among_neighbours
+from lobal.mixture.leave_one_out import (
+    condition,
+    exact_leave_one_out,
+    leave_one_out_among_neighbours,
+    sparse_leave_one_out,
+)
 from lobal.mixture.model import Mixture
 from lobal.mixture.objective import mixture_squared_error
 from lobal.mixture.responses import (
@@ -184,13 +190,28 @@ def _fit_sparse(
         n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
         few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
         fewer = _spread_points(few, max(settings.n_inducing // 2, 1), start.shared, generator)
-        noisy = _with_known_noise(start.hyperparameters, few)
-        pilot = _climbed(few, fewer, gate, bandwidths, noisy, start, settings, training, progress)
+        pilot = _climbed(
+            few,
+            fewer,
+            gate,
+            bandwidths,
+            _with_known_noise(start.hyperparameters, few),
+            start,
+            settings,
+            training,
+            progress,
+        )
+        noisy = pilot.trained.shared
         if settings.adaptive:
             bandwidths = trimmed(pilot.stored.features.bandwidths, pilot.trained.shares)
         if points.noise is None:
             shared = pilot.trained.shared
-        gate = best_gate_features(gates, few, pilot.trained.utility, training, generator)
+        utility, measure = pilot.trained.utility, training
+        answers = sparse_leave_one_out(pilot.stored, few, noisy, condition(pilot.stored, few, noisy))
+        training = clear_measure(gate, few, answers, measure)
+        if training is not measure:
+            utility = utilities(answers, few.y, training)
+        gate = best_gate_features(gates, few, utility, training, generator)
         if points.spread is None:
             points = replace(points, spread=_wanted_density(pilot, points.X))
     inducing = _spread_points(points, settings.n_inducing, start.shared, generator)
