@@ -125,7 +125,7 @@ def test_floors_count_the_operations_of_each_stage() -> None:
     assert floors[stages.FEATURES].flops == pytest.approx(L * n * m**2 + L * m**3 / 3)
     assert floors[stages.LEVERAGES].flops == L * n * m**2
     assert floors[stages.GRAM].flops == pytest.approx(L * n * m**2 + L * m**3 / 3)
-    assert floors[stages.EPOCH].bytes == 8 * L * m * (2 * n + 1024)
+    assert floors[stages.EPOCH].bytes == 8 * L * m * (n + 1024)
 
 
 def test_features_too_many_to_keep_are_counted_again() -> None:

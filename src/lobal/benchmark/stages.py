@@ -96,9 +96,8 @@ def stage_floors(n: int, m: int, L: int, *, m_gate: int = PAPER.n_gate_inducing)
         LEVERAGES: Work(flops=L * n * m**2 + again * n, bytes=phi + square),
         GATE: Work(flops=float(NEWTON_STEPS * n * m_gate**2), bytes=NEWTON_STEPS * pass_of_gate),
         REFIT: Work(flops=min(L, 2) * n * m**2 + 2 * L * m**3 / 3 + again * n, bytes=min(L, 2) / L * phi + 2 * square),
-        # A feature is read and written to make a batch of it, and read forward and backward, all in single precision;
-        # those of the validation labels are read once, in double.
-        EPOCH: Work(flops=4 * L * seen * m + again * seen, bytes=NUMBER * L * m * (2 * seen + N_VALIDATION)),
+        # A feature is read forward and backward, in single precision; those of the validation labels once, in double.
+        EPOCH: Work(flops=4 * L * seen * m + again * seen, bytes=NUMBER * L * m * (seen + N_VALIDATION)),
     }
 
 
