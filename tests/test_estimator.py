@@ -275,3 +275,9 @@ def test_exact_experts_leave_their_own_labels_out_and_no_others() -> None:
         model.leave_one_out(X, y + 1.0)
     with pytest.raises(NotFittedError):
         quick().leave_one_out(X, y)
+
+
+def test_arrays_in_reverse_are_read_as_they_are() -> None:
+    X = np.random.default_rng(0).random((60, 2))
+    model = MixtureRegressor(n_inducing=20, random_state=0).fit(X[::-1], X[::-1, 0])
+    np.testing.assert_array_equal(model.predict(X[::-1])[::-1], model.predict(X))

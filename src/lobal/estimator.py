@@ -368,7 +368,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return hasattr(self, "mixture_")
 
     def _tensor(self, values: ArrayLike) -> Float[Tensor, "..."]:
-        return torch.tensor(np.asarray(values), dtype=torch.float64, device=resolve_device(self.device))
+        return torch.tensor(np.array(values, order="C"), dtype=torch.float64, device=resolve_device(self.device))
 
     def _inputs(self, X: ArrayLike) -> Float[Tensor, "n d"]:
         check_is_fitted(self)
