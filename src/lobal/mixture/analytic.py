@@ -176,7 +176,8 @@ def best_gate(
 
     With little noise, likelihoods of experts that share one noise say less about their errors, and the price keeps
     bandwidths away that are small enough. So gates may also go by likelihoods without it, and by squared errors, where
-    these leave less of the labels by more than the standard error. Where one expert alone leaves least, it has all.
+    these leave less of the labels by more than the standard error. One expert alone has all where it does so too: not
+    sooner, for then no place is more complex than another, and a learner has nothing to go by.
     """
     phi = features(points.X)[0]
     if not settings.compared:
@@ -185,12 +186,11 @@ def best_gate(
     losses = [held_out_losses(features, points, answers, candidate) for candidate in candidates]
     chosen = _least(losses)
     trained = fit_gate(features, phi, points, answers, shared, candidates[chosen])
-    alone = (relative_weights(points) * (points.y - answers.mean).square()).mean(dim=1)
-    if alone.min() > losses[chosen].mean():
+    alone = relative_weights(points) * (points.y - answers.mean).square()
+    best = alone.mean(dim=1).argmin()
+    if _least([losses[chosen], alone[best]]) == 0:
         return trained
-    gate = replace(
-        trained.gate, mean=alone.argmin().to(alone), whitened_mean=torch.zeros_like(trained.gate.whitened_mean)
-    )
+    gate = replace(trained.gate, mean=best.to(alone), whitened_mean=torch.zeros_like(trained.gate.whitened_mean))
     return _trained(gate, phi, points, answers, trained.utility, shared)
 
 
