@@ -16,6 +16,7 @@ from lobal.mixture.analytic import (
     Trained,
     best_gate,
     best_gate_features,
+    clear_measure,
     measures,
     train,
     updated_noise,
@@ -241,3 +242,18 @@ def test_what_is_given_is_not_compared() -> None:
         (0.0, False),
         (0.0, True),
     ]
+
+
+def test_squared_errors_take_over_where_labels_speak_clearly_for_them() -> None:
+    """An expert that is too sure of itself has small likelihoods and small errors."""
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    errors = torch.stack([0.1 + 0.01 * random(200), 1.0 + 0.01 * random(200)])
+    alike = answers_with_errors(errors, y)
+    too_sure = alike._replace(variance=torch.tensor([1e-5, 1.0]).double()[:, None].expand(2, 200))
+    settings = AnalyticSettings()
+    assert clear_measure(features(12, [0.3]), points, alike, settings) is settings
+    taken = clear_measure(features(12, [0.3]), points, too_sure, settings)
+    assert (taken.squared, taken.price) == (True, 0.0)
+    for given in (AnalyticSettings(compared=False), AnalyticSettings(penalty=0.5)):
+        assert clear_measure(features(12, [0.3]), points, too_sure, given) is given
