@@ -111,6 +111,12 @@ def test_few_repetitions_have_to_differ_by_more(repetitions: int, is_clear: bool
     assert ("saved" in verdict(0.93, 0.03, repetitions=repetitions)) == is_clear
 
 
+def test_what_looks_clear_on_two_repetitions_is_said_to_need_more() -> None:
+    assert verdict(0.47, 0.08, repetitions=2) == (
+        "rho = 0.47 ± 0.08, from 2 repetitions: repeat it with other seeds to tell it from chance"
+    )
+
+
 def test_one_repetition_has_no_verdict() -> None:
     savings = relative_sample_sizes([[0.3]], [[0.5]], **INFINITE)
     assert "single repetition" in savings.verdict()

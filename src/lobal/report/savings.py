@@ -96,6 +96,9 @@ def verdict(rho: float, standard_error: float | None, *, repetitions: int) -> st
         return f"active learning saved {_percent(1.0 - rho, standard_error)} ± {spread} of the labels"
     if rho - by_chance > 1.0:
         return f"active learning cost {_percent(rho - 1.0, standard_error)} ± {spread} more labels"
+    if abs(1.0 - rho) > 2.0 * standard_error:  # what many repetitions would call clear
+        few = f"rho = {rho:.2f} ± {standard_error:.2f}, from {repetitions} repetitions"
+        return f"{few}: repeat it with other seeds to tell it from chance"
     clear = "no clear gain" if rho < 1.0 else "no gain"
     return f"{clear} here (rho = {rho:.2f} ± {standard_error:.2f})"
 
