@@ -24,7 +24,7 @@ from torch import Tensor
 from lobal.arrays import Scalar
 from lobal.mixture.gradients import Trainable
 
-POINTS = 64  # of the batch, looked at together where derivatives are summed up
+POINTS = 256  # of the batch, looked at together where derivatives are summed up
 WIDTH = 64  # inducing values moved by one program
 FEATURES = 256  # read together by the program of a point
 

@@ -39,8 +39,6 @@ def interpolation_weights(position: Float[Tensor, " n"], L: int) -> Float[Tensor
 class Gate(ABC):
     """G(x), the probabilities of the L experts at x."""
 
-    features: WhitenedFeatures
-
     @abstractmethod
     def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one."""

@@ -27,6 +27,13 @@ HALVINGS = 30
 LEFT_OUT = (0.05, 0.2, 0.5, 1.0)  # shares of the concave part of the loss, tried in turn
 
 
+class Channel(NamedTuple):
+    """The gate's one channel: position mu_g + sqrt(lambda_G) phi^T b on the ladder."""
+
+    mean: Scalar  # mu_g
+    whitened_mean: Float[Tensor, " m"]  # b
+
+
 def fit_ordinal_gate(
     features: WhitenedFeatures,
     phi: Float[Tensor, "n m"],
@@ -42,23 +49,31 @@ def fit_ordinal_gate(
     `start` is a gate fitted to similar utilities on the same ladder; otherwise the climb begins at the single expert
     that serves all points best.
     """
-    spread = phi.new_tensor(scale).sqrt()
+    begun = None if start is None else Channel(start.mean, start.whitened_mean)
+    channel = fit_channel(phi, utility, weight, scale=scale, start=begun, tolerance=tolerance)
+    return OrdinalGate(features=features, scale=phi.new_tensor(scale), n_experts=len(utility), **channel._asdict())
+
+
+def fit_channel(
+    phi: Float[Tensor, "n m"],
+    utility: Float[Tensor, "L n"],
+    weight: Float[Tensor, " n"],
+    *,
+    scale: float,
+    start: Channel | None = None,
+    tolerance: float = TOLERANCE,
+) -> Channel:
+    """The same for features of any kind."""
     parameters = phi.new_zeros(1 + phi.shape[1])
     if start is None:
         parameters[0] = (utility @ weight).argmax()
     else:
-        parameters[0], parameters[1:] = start.mean, start.whitened_mean
-    climb = Climb(phi, utility, weight, spread)
+        parameters[0], parameters[1:] = start
+    climb = Climb(phi, utility, weight, phi.new_tensor(scale).sqrt())
     for temperature in (TEMPERATURES if start is None else TEMPERATURES[1:]) if len(utility) > 1 else ():
         is_last = temperature == TEMPERATURES[-1]
         parameters = climb.run(parameters, temperature, tolerance if is_last else max(tolerance, ROUGHLY))
-    return OrdinalGate(
-        features=features,
-        scale=spread.square(),
-        mean=parameters[0],
-        whitened_mean=parameters[1:],
-        n_experts=len(utility),
-    )
+    return Channel(parameters[0], parameters[1:])
 
 
 class Interpolation(NamedTuple):

@@ -81,15 +81,18 @@ def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
 
 
 def _gate_tensors(gate: Gate) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    tensors = _prefixed("features", _features_tensors(gate.features))
     match gate:
         case SoftmaxGate():
-            tensors |= {"scale": gate.scale, "means": gate.means, "whitened_mean": gate.whitened_mean}
-            return tensors, {"kind": "softmax", "kernel": _name(gate.features), "kappa": gate.kappa}
+            own = {"scale": gate.scale, "means": gate.means, "whitened_mean": gate.whitened_mean}
+            fields = {"kind": "softmax", "kernel": _name(gate.features), "kappa": gate.kappa}
         case OrdinalGate():
-            tensors |= {"scale": gate.scale, "mean": gate.mean, "whitened_mean": gate.whitened_mean}
-            return tensors, {"kind": "ordinal", "kernel": _name(gate.features), "n_experts": gate.n_experts}
-    raise TypeError(f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal one")
+            own = {"scale": gate.scale, "mean": gate.mean, "whitened_mean": gate.whitened_mean}
+            fields = {"kind": "ordinal", "kernel": _name(gate.features), "n_experts": gate.n_experts}
+        case _:
+            raise TypeError(
+                f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal one"
+            )
+    return _prefixed("features", _features_tensors(gate.features)) | own, fields
 
 
 def _gate_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Gate:

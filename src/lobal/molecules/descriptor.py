@@ -30,7 +30,7 @@ class Geometry(NamedTuple):
         """N, from D = N (N - 1) / 2."""
         return (1 + math.isqrt(1 + 8 * self.values.shape[1])) // 2
 
-    def at(self, rows: slice) -> "Geometry":
+    def at(self, rows: slice | Int[Tensor, " k"]) -> "Geometry":
         """Some of the configurations."""
         return Geometry(self.values[rows], self.gradients[rows])
 

@@ -2,11 +2,12 @@
 
 With C = lambda K + diag(v) over all labels and alpha = C^-1 (y - mu), leaving out *all labels of one configuration* i
 takes the block P_i of C^-1 at these labels: they are predicted as y_i - P_i^-1 alpha_i, with covariance P_i^-1, noise
-included.
+included. Forces are taken along the ways in which a molecule changes shape (`product.Internal`): a matrix of 22 labels
+in place of 28 a configuration of malonaldehyde, and half of the time.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -18,9 +19,10 @@ from lobal.arrays import Bandwidths, Inputs
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
 from lobal.kernels import LARGEST_JITTER, SMALLEST_JITTER, rows_at_once
 from lobal.molecules.descriptor import Geometry, Positions, describe
-from lobal.molecules.kernel import MolecularKernel, covariance, energy_variances
+from lobal.molecules.kernel import MolecularKernel, along_coordinates, covariance_along, energy_variances
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.prediction import Predictor
+from lobal.molecules.product import Internal
 from lobal.molecules.solver import TOLERANCE, solved
 
 logger = logging.getLogger(__name__)
@@ -53,10 +55,10 @@ class LeftOut(NamedTuple):
 
 
 class Conditioned(NamedTuple):
-    """One expert given all labels."""
+    """One expert given all labels, forces along the ways in which molecules change shape."""
 
     factor: Float[Tensor, "m m"]  # lower Cholesky factor of C
-    weights: Float[Tensor, " m"]  # alpha
+    weights: Float[Tensor, "n v"]  # alpha
 
 
 @final
@@ -72,7 +74,8 @@ class MolecularExperts(Experts):
     ladder: Ladder
     hyperparameters: Hyperparameters
     data: LabelledMolecules
-    factor: Float[Tensor, "L m m"] | None  # takes O(L n^2 N^2) memory; needed for variances only
+    internal: Internal
+    factor: Float[Tensor, "L r r"] | None  # takes O(L n^2 N^2) memory; needed for variances only
     weights: Float[Tensor, "L m"]  # lambda alpha
     predictor: Predictor
     constants: Float[Tensor, " L"]
@@ -98,14 +101,8 @@ class MolecularExperts(Experts):
     def _variance(self, geometry: Geometry) -> Float[Tensor, "L n"]:
         kernel, bandwidths, scale = self.ladder.kernel, self.ladder.bandwidths, self.hyperparameters.scale
         prior = scale * energy_variances(kernel, geometry, bandwidths=bandwidths)
-        K_nx = covariance(
-            kernel,
-            self.data.geometry,
-            geometry,
-            bandwidths=bandwidths,
-            rows=self.ladder.labels,
-            columns=Labels.ENERGIES,
-        )
+        energies = along_coordinates(geometry, Labels.ENERGIES)
+        K_nx = covariance_along(kernel, self.internal.moves, energies, bandwidths=bandwidths)
         root: Tensor = torch.linalg.solve_triangular(self.factor, scale * K_nx, upper=False)
         return (prior - root.square().sum(-2)).clamp_min(0.0)
 
@@ -118,15 +115,23 @@ def molecular_experts(
     Few labels, those with a noise of their own, and whatever factors are kept for, take a Cholesky factor: O((n w)^3)
     time and memory of two kernel matrices. Other weights come from `solver.solved`, to within its tolerance.
     """
+    internal = directions(data, ladder, hyperparameters)
     if not keep_factors and _is_worth_iterating(data, ladder, hyperparameters):
-        return _assembled(data, ladder, hyperparameters, torch.stack(_solved(data, ladder, hyperparameters)), None)
+        weights = _solved(data, ladder, hyperparameters)
+        return _assembled(data, ladder, hyperparameters, internal, torch.stack(weights))
     factors, weights = [], []
-    for expert in conditioned(data, ladder, hyperparameters):
-        weights.append(expert.weights)
+    for expert in conditioned(data, ladder, hyperparameters, internal):
+        weights.append(internal.expanded(expert.weights).flatten())
         if keep_factors:
             factors.append(expert.factor)
     factor = torch.stack(factors) if keep_factors else None
-    return _assembled(data, ladder, hyperparameters, torch.stack(weights), factor)
+    return _assembled(data, ladder, hyperparameters, internal, torch.stack(weights), factor)
+
+
+def directions(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> Internal:
+    """The ways that forces are taken along: those that change shape if the noise is the same along all."""
+    along = Internal.of if hyperparameters.noise.numel() == 1 else Internal.coordinates
+    return along(data.geometry, ladder.labels)
 
 
 def _is_worth_iterating(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> bool:
@@ -146,27 +151,34 @@ def _solved(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparam
                 solution.iterations,
             )
             alone = replace(ladder, bandwidths=sigma[None])
-            weights.append(next(conditioned(data, alone, hyperparameters)).weights)
+            internal = directions(data, alone, hyperparameters)
+            expert = next(conditioned(data, alone, hyperparameters, internal))
+            weights.append(internal.expanded(expert.weights).flatten())
         else:
             weights.append(solution.weights)
     return weights
 
 
 def experts_and_left_out(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, say: Callable[[str], None] = logger.info
 ) -> tuple[MolecularExperts, LeftOut]:
     """Experts, and what they say about each configuration without it; one factor in memory at a time."""
-    residual = data.residual(ladder.labels, hyperparameters.mean)
+    internal = directions(data, ladder, hyperparameters)
+    labels = data.residual(ladder.labels, hyperparameters.mean)
+    residual = internal.reduced(labels)
+    noise = hyperparameters.noise.expand(labels.numel()).view_as(labels)
     weights, means, covariances = [], [], []
-    for expert in conditioned(data, ladder, hyperparameters):
-        weights.append(expert.weights)
-        blocks = precision_blocks(expert.factor, residual.shape[1])
-        covariances.append(torch.cholesky_inverse(torch.linalg.cholesky(blocks)))
-        means.append(residual - (covariances[-1] @ expert.weights.view_as(residual)[..., None])[..., 0])
+    for number, expert in enumerate(conditioned(data, ladder, hyperparameters, internal)):
+        say(f"expert {number + 1} of {len(ladder.bandwidths)}: leaving out each of {len(labels)} configurations")
+        weights.append(internal.expanded(expert.weights).flatten())
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(precision_blocks(expert.factor, residual.shape[1])))
+        means.append(internal.expanded(residual - (covariance @ expert.weights[..., None])[..., 0]))
+        covariances.append(internal.expanded_covariance(covariance, noise))
+        del expert  # its factor, before the next is made
     mean = torch.stack(means)
     if ladder.labels.energies:
         mean[..., 0] += hyperparameters.mean
-    experts = _assembled(data, ladder, hyperparameters, torch.stack(weights), None)
+    experts = _assembled(data, ladder, hyperparameters, internal, torch.stack(weights))
     return experts, LeftOut(mean, torch.stack(covariances))
 
 
@@ -174,8 +186,9 @@ def _assembled(
     data: LabelledMolecules,
     ladder: Ladder,
     hyperparameters: Hyperparameters,
+    internal: Internal,
     weights: Float[Tensor, "L m"],
-    factor: Float[Tensor, "L m m"] | None,
+    factor: Float[Tensor, "L r r"] | None = None,
 ) -> MolecularExperts:
     scaled = hyperparameters.scale * weights
     predictor = Predictor.of(ladder.kernel, data.geometry, scaled, bandwidths=ladder.bandwidths, labels=ladder.labels)
@@ -183,6 +196,7 @@ def _assembled(
         ladder=ladder,
         hyperparameters=hyperparameters,
         data=data,
+        internal=internal,
         factor=factor,
         weights=scaled,
         predictor=predictor,
@@ -199,16 +213,21 @@ def _constants(
     return (data.energies - predictor.at(data.geometry).energies).mean(1)
 
 
-def conditioned(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> Iterator[Conditioned]:
+def conditioned(
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, internal: Internal
+) -> Iterator[Conditioned]:
     """One expert after the other, so that at most one factor need be in memory."""
-    residual = data.residual(ladder.labels, hyperparameters.mean).flatten()
-    together = max(1, MATRIX_ENTRIES // len(residual) ** 2)
+    residual = internal.reduced(data.residual(ladder.labels, hyperparameters.mean))
+    together = max(1, MATRIX_ENTRIES // residual.numel() ** 2)
     for some in ladder.bandwidths.split(together):
-        K = covariance(ladder.kernel, data.geometry, bandwidths=some, rows=ladder.labels)
+        K = covariance_along(ladder.kernel, internal.moves, bandwidths=some)
         for C in K.mul_(hyperparameters.scale):
             C.diagonal().add_(hyperparameters.noise)
             factor = factored(C)
-            yield Conditioned(factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
+            weights = torch.cholesky_solve(residual.flatten()[:, None], factor)[:, 0]
+            yield Conditioned(factor, weights.view_as(residual))
+            del factor
+        del K, C
 
 
 def factored(C: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:

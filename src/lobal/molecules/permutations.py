@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.arrays import Scalar
 from lobal.kernels import squared_distances
 from lobal.molecules.descriptor import Descriptors, atom_pairs, pair_numbers
 
@@ -18,6 +19,8 @@ Permutations: TypeAlias = Int[Tensor, "g N"]
 
 # Larger groups are a sign of a wrong generator: of small organic molecules none exceeds a few hundred.
 LARGEST_GROUP = 1000
+# Configurations that the typical distance is taken of.
+MOST_COMPARED = 100
 
 
 def identity(number_of_atoms: int, device: torch.device | None = None) -> Permutations:
@@ -88,6 +91,13 @@ def symmetrised_squared_distances(
     """
     each = (squared_distances(A, B[:, columns]) for columns in descriptor_permutations(permutations))
     return functools.reduce(torch.minimum, each)
+
+
+def typical_distance(values: Descriptors, permutations: Permutations) -> Scalar:
+    """Root mean squared distance between the descriptors of two configurations, in their closest representations."""
+    some = values[:MOST_COMPARED]
+    squared = symmetrised_squared_distances(some, some, permutations)
+    return (squared.sum() / (len(some) * (len(some) - 1))).sqrt()
 
 
 def orbits(permutations: Permutations) -> Int[Tensor, " D"]:

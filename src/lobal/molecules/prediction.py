@@ -92,6 +92,17 @@ class Predictor:
             energies=None if w_E is None else w_E.repeat_interleave(len(self.permutations), dim=1),
         )
 
+    def expert(self, number: int) -> "Predictor":
+        """One of the L predictions alone."""
+        one = slice(number, number + 1)
+        return replace(
+            self,
+            bandwidths=self.bandwidths[one],
+            slopes=self.slopes[one],
+            offsets=self.offsets[one],
+            energies=None if self.energies is None else self.energies[one],
+        )
+
     def __call__(self, R: Float[Tensor, "..."]) -> EnergiesForces:
         """Energies and forces of configurations (n, N, 3)."""
         return self.at(describe(R))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lobal.arrays import Scalar
 from lobal.molecules.descriptor import Geometry, dense_jacobian
-from lobal.molecules.kernel import BLOCK_ENTRIES, GPU_BLOCK_ENTRIES, MolecularKernel, Moves
+from lobal.molecules.kernel import BLOCK_ENTRIES, GPU_BLOCK_ENTRIES, MolecularKernel, Moves, along_coordinates
 from lobal.molecules.labels import Labels
 from lobal.molecules.prediction import Predictor
 from lobal.molecules.radial import Radial
@@ -39,11 +39,18 @@ class Internal(NamedTuple):
         """The right singular vectors of the Jacobians that belong to the largest singular values."""
         if not labels.forces:
             none = geometry.values.new_zeros(0, *geometry.values.shape)
-            return cls(Moves(geometry.values, none, labels.energies), none.movedim(0, 1))
+            return cls(Moves(geometry.values, none, labels.energies), none.new_zeros(len(geometry.values), 0, 0))
         U, S, Vh = torch.linalg.svd(dense_jacobian(geometry), full_matrices=False)
         number = max(1, 3 * geometry.number_of_atoms - 6)
         jacobians = (U * S[:, None])[..., :number].permute(2, 0, 1).contiguous()
         return cls(Moves(geometry.values, jacobians, labels.energies), Vh[:, :number].contiguous())
+
+    @classmethod
+    def coordinates(cls, geometry: Geometry, labels: Labels) -> "Internal":
+        """Every atom along every axis: for labels whose noise differs, and would be correlated along other ways."""
+        moves = along_coordinates(geometry, labels)
+        identity = torch.eye(len(moves.jacobians), dtype=geometry.values.dtype, device=geometry.values.device)
+        return cls(moves, identity.expand(len(geometry.values), -1, -1))
 
     def reduced(self, values: Float[Tensor, "n w"]) -> Float[Tensor, "n v"]:
         """Labels, or weights of them, along the directions; energies stay as they are."""
@@ -52,6 +59,19 @@ class Internal(NamedTuple):
     def expanded(self, values: Float[Tensor, "n v"]) -> Float[Tensor, "n w"]:
         """The way back, nothing along the directions that change no shape."""
         return self._turned(values, self.basis.mT)
+
+    def expanded_covariance(
+        self, covariance: Float[Tensor, "n v v"], noise: Float[Tensor, "n w"]
+    ) -> Float[Tensor, "n w w"]:
+        """The same of covariances; along the directions that change no shape, there is noise alone."""
+        e = int(self.moves.with_energies)
+        both = torch.diag_embed(noise)
+        across = both[:, e:, e:]
+        turn = torch.zeros_like(both[:, : covariance.shape[1]])
+        turn[:, :e, :e], turn[:, e:, e:] = torch.eye(e, dtype=noise.dtype, device=noise.device), self.basis
+        across -= self.basis.mT @ (self.basis @ across)
+        both[:, :e, :e] = 0.0
+        return both + turn.mT @ covariance @ turn
 
     def _turned(self, values: Float[Tensor, "n w"], basis: Float[Tensor, "n to from"]) -> Float[Tensor, "n v"]:
         e = int(self.moves.with_energies)

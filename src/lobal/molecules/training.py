@@ -24,14 +24,14 @@ from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import LabelledMolecules, Labels
-from lobal.molecules.permutations import Permutations, symmetrised_squared_distances
+from lobal.molecules.permutations import typical_distance
 from lobal.molecules.radial import radial_kernel_named
 from lobal.molecules.symmetry import permutation_group
 from lobal.molecules.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
 
-# Of this many configurations the typical distance is taken, and this many the first trials learn from.
+# So many configurations the first trials learn from.
 FEW = 100
 # Bandwidths are tried from here, in units of the typical distance, by these factors, up and down.
 FIRST_BANDWIDTH = 8.0
@@ -82,7 +82,7 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
     data = learned.labelled(device)
     say(f"looking for symmetries of {len(data.geometry.values)} configurations")
     group = permutation_group(learned.R, learned.species).to(device)
-    distance = typical_distance(data.geometry, group)
+    distance = typical_distance(data.geometry.values, group)
     shared = distance.expand(data.geometry.values.shape[1]).contiguous()
     kernel = MolecularKernel(radial=radial_kernel_named(training.kernel), shared=shared, permutations=group)
     choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), len(learned))
@@ -207,10 +207,3 @@ def prior_force_variance(kernel: MolecularKernel, geometry: Geometry, bandwidth:
     slope = -2.0 * kernel.radial(torch.zeros_like(bandwidth)).first / bandwidth.square()
     squares = (geometry.gradients / kernel.shared[:, None]).square().sum((1, 2)).mean()
     return slope * 2.0 * squares / (3 * geometry.number_of_atoms)
-
-
-def typical_distance(geometry: Geometry, group: Permutations) -> Scalar:
-    """Root mean squared distance between the descriptors of two configurations, in their closest representations."""
-    some = geometry.values[:FEW]
-    squared = symmetrised_squared_distances(some, some, group)
-    return (squared.sum() / (len(some) * (len(some) - 1))).sqrt()
