@@ -107,10 +107,24 @@ def test_losses_are_relative_to_the_best_expert() -> None:
     energies = torch.tensor([[1.0, 1.0], [3.0, 3.0]], dtype=torch.float64)
     forces = torch.tensor([[4.0, 0.0], [2.0, 2.0]], dtype=torch.float64)[..., None].expand(2, 2, 3)
     misses = Misses(energies, forces)
-    torch.testing.assert_close(misses.losses(), torch.tensor([[2.5, 0.5], [5.0, 5.0]], dtype=torch.float64))
-    half = torch.full((2, 2), 0.5, dtype=torch.float64)
-    torch.testing.assert_close(misses.losses(half), torch.tensor([[3.125 + 0.0, 2.125]], dtype=torch.float64))
-    assert misses.at(torch.tensor([1])).losses().shape == (2, 1)
+    units = misses.units()
+    assert units == [1.0, 4.0]
+    expected = torch.tensor([[0.25 + 0.75 * 4.0, 0.25], [3.0, 3.0]], dtype=torch.float64)
+    torch.testing.assert_close(misses.losses(units), expected)
+    torch.testing.assert_close(Misses(energies, None).losses(units), energies.square())
+    torch.testing.assert_close(Misses(None, forces).losses(units), forces[..., 0].square() / 4.0)
+    torch.testing.assert_close(misses.at(torch.tensor([1])).losses(units), expected[:, 1:])
+
+
+def test_what_a_gate_misses_is_what_its_mixture_misses(generator: torch.Generator) -> None:
+    mixture = fit_mixture(labelled(random_molecules(generator, 12)), LADDER, PARAMETERS, generator=generator)
+    gate, data = some_gate(generator), labelled(random_molecules(generator, 5))
+    energies, forces = type(mixture)(experts=mixture.experts, gate=gate, misses=mixture.misses).predict(data.geometry)
+    weights, slope = gate.with_slopes(data.geometry)
+    ours = misses_at(mixture.experts, data, Labels.BOTH).under(weights, slope.flatten(1))
+    assert data.energies is not None
+    assert data.forces is not None
+    torch.testing.assert_close(ours, Misses(energies - data.energies, (forces - data.forces).flatten(2)))
 
 
 def test_a_gate_finds_where_experts_are_right(generator: torch.Generator) -> None:

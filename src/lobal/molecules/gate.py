@@ -67,9 +67,7 @@ class GateFeatures:
         return whitened(self.factor[None], _energies(self.kernel, values, self.points)[None])[0]
 
 
-def _energies(
-    kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]
-) -> Float[Tensor, "n m"]:
+def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]) -> Float[Tensor, "n m"]:
     """Covariances of energies."""
     near, far = (along_coordinates(bare(values), Labels.ENERGIES) for values in (left, right))
     return covariance_along(kernel, near, far, bandwidths=torch.ones_like(left[0, :1]))[0]

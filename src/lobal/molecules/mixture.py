@@ -2,28 +2,28 @@
 
 As in the analytic engine, every expert learns from all labels, and the gate from what they say about configurations
 that they have not seen: each of those learned from in turn, or a gate set of its own. Labels have next to no noise, so
-experts are judged by squared errors, those of energies and forces each in units of what the best expert leaves.
+experts are judged by their errors, those of energies and forces each in units of what the best expert leaves.
 
-The energy is E = sum_l G_l E_l, and the forces are minus its derivative, F = sum_l G_l F_l - sum_l E_l dG_l / dR. Without
-the last term, as in the paper, they would not conserve energy.
+The energy is E = sum_l G_l E_l, and the forces are minus its derivative, F = sum_l G_l F_l - sum_l E_l dG_l / dR.
+Without the last term, as in the paper, they would not conserve energy.
 """
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.experts.expert import Hyperparameters
-from lobal.mixture.ordinal import Channel, fit_channel
+from lobal.mixture.ordinal import TOLERANCE, fit_channel
 from lobal.molecules.clustering import inducing_rows
 from lobal.molecules.descriptor import Geometry
 from lobal.molecules.expert import Ladder, MolecularExperts, experts_and_left_out, molecular_experts
-from lobal.molecules.gate import GateFeatures, MolecularGate, smooth_weights
+from lobal.molecules.gate import GateFeatures, MolecularGate, Weights
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.permutations import Permutations, typical_distance
 from lobal.molecules.prediction import Predictor
@@ -33,6 +33,10 @@ logger = logging.getLogger(__name__)
 FEWEST = 8  # configurations that a gate is fitted to
 FOLDS = 4  # of the configurations, each left out once when gates are compared
 COMPARED_TOLERANCE = 1e-4  # nats a configuration: enough to tell gates apart
+# Of the loss; the rest is that of energies. Forces are 3 N labels of a configuration and tell experts apart better, but
+# want larger bandwidths: judged by them alone, the mixture has energies no better than the best expert has them.
+FORCES_SHARE = 0.75
+SMALLEST_LOSS = 1e-12  # of the best expert's: as good as exact
 
 
 @final
@@ -41,32 +45,45 @@ class GateSettings:
     """How to fit the gate."""
 
     inducing: int = 256  # configurations
-    widths: tuple[float, ...] = (4.0, 2.0, 1.0)  # to choose from, by the typical distance, the smoothest first
-    # Numbers that one configuration counts as, to choose from: its labels' errors are not independent of each other.
-    says: tuple[float, ...] = (1.0, 5.0, 25.0)
-    scale: float = 4.0  # lambda_G in squared steps of the ladder
+    # To choose from, the smoothest first: widths by the typical distance, and lambda_G in squared steps of the ladder.
+    widths: tuple[float, ...] = (4.0, 2.0, 1.0)
+    scales: tuple[float, ...] = (0.5, 2.0)
 
 
 class Misses(NamedTuple):
-    """By how much every expert misses labels of configurations that it has not seen."""
+    """By how much answers miss the labels of configurations: those of every expert, or of a gate."""
 
     energies: Float[Tensor, "L n"] | None
     forces: Float[Tensor, "L n coordinates"] | None
 
-    def at(self, rows: Tensor) -> "Misses":
+    def at(self, rows: Int[Tensor, " k"]) -> "Misses":
         """Those of some configurations."""
         return Misses(*(None if part is None else part[:, rows] for part in self))
 
-    def losses(self, gate: Float[Tensor, "n L"] | None = None) -> Float[Tensor, "k n"]:
-        """Squared errors of every expert, or of the experts under a gate; the best expert has one on average."""
-        parts = []
-        for part in self:
-            if part is not None:
-                each = part.flatten(2) if part.ndim > 2 else part[..., None]
-                least = each.square().mean((1, 2)).min()
-                answers = each if gate is None else torch.einsum("nl,lnc->nc", gate, each)[None]
-                parts.append(answers.square().mean(2) / least.clamp_min(torch.finfo(least.dtype).tiny))
-        return torch.stack(parts).mean(0)
+    def under(self, weights: Weights, slope: Float[Tensor, "n coordinates"]) -> "Misses":
+        """What is missed if a gate with these weights, whose positions have this slope, has the say."""
+        energies = None if self.energies is None else (weights.value.mT * self.energies).sum(0)[None]
+        forces = None if self.forces is None else torch.einsum("nl,lnc->nc", weights.value, self.forces)[None]
+        if self.energies is not None and forces is not None:
+            pull = (weights.slope.mT * self.energies).sum(0)  # what all energies have in common cancels
+            forces = forces - pull[:, None] * slope
+        return Misses(energies, forces)
+
+    def squares(self) -> list[Float[Tensor, "L n"] | None]:
+        """Mean squares of every configuration, in the units of the labels."""
+        forces = None if self.forces is None else self.forces.square().mean(2)
+        return [None if self.energies is None else self.energies.square(), forces]
+
+    def losses(self, units: Sequence[float]) -> Float[Tensor, "L n"]:
+        """Mean squares in the given units, those of forces and energies weighed by their shares."""
+        parts = zip((1.0 - FORCES_SHARE, FORCES_SHARE), self.squares(), units, strict=True)
+        terms = [(share, square / unit) for share, square, unit in parts if square is not None]
+        return torch.stack([share * term for share, term in terms]).sum(0) / sum(share for share, _ in terms)
+
+    def units(self) -> list[float]:
+        """What the best expert leaves: least mean squares of energies and of forces."""
+        tiny = torch.finfo(torch.float64).tiny
+        return [1.0 if each is None else max(each.mean(1).min().item(), tiny) for each in self.squares()]
 
 
 @final
@@ -139,41 +156,51 @@ def fit_gate(
 ) -> MolecularGate:
     """The gate that sends every configuration to the experts of least error there.
 
-    Of several, less or more smooth, the one that does so best for configurations that it was not fitted to.
+    An expert is worth minus the logarithm of its error: every configuration has the same say, however hard it is. Of
+    several gates, less or more smooth, the one is taken that leaves least of configurations it was not fitted to.
     """
-    values, losses = geometry.values, misses.losses()
+    values, units = geometry.values, misses.units()
+    utility = -misses.losses(units).clamp_min(SMALLEST_LOSS).log()
     points = values[inducing_rows(values, min(settings.inducing, len(values)), permutations, generator=generator)]
-    distance, best = typical_distance(values, permutations), math.inf
+    distance = typical_distance(values, permutations)
+    least = math.inf
     for width in settings.widths:
         features = GateFeatures.at(points, width=width * distance, permutations=permutations)
         phi = features(values)
-        for says in settings.says:
-            loss = _held_out_loss(phi, misses, -0.5 * says * losses, settings.scale)
-            if loss < best:
-                best, chosen = loss, (features, phi, says)
-    features, phi, says = chosen
-    return MolecularGate(
-        features=features,
-        scale=phi.new_tensor(settings.scale),
-        channel=fit_channel(phi, -0.5 * says * losses, torch.ones_like(losses[0]), scale=settings.scale),
-        n_experts=len(losses),
-    )
+        for scale in settings.scales:
+            loss = _held_out_loss(features, phi, geometry, misses, utility, scale)
+            if loss < least:
+                best, least = (features, phi, scale), loss
+    return _gate(*best, utility)
 
 
-def _held_out_loss(phi: Float[Tensor, "n m"], misses: Misses, utility: Float[Tensor, "L n"], scale: float) -> float:
+def _gate(
+    features: GateFeatures,
+    phi: Float[Tensor, "n m"],
+    scale: float,
+    utility: Float[Tensor, "L n"],
+    tolerance: float = TOLERANCE,
+) -> MolecularGate:
+    channel = fit_channel(phi, utility, torch.ones_like(utility[0]), scale=scale, tolerance=tolerance)
+    return MolecularGate(features=features, scale=phi.new_tensor(scale), channel=channel, n_experts=len(utility))
+
+
+def _held_out_loss(
+    features: GateFeatures,
+    phi: Float[Tensor, "n m"],
+    geometry: Geometry,
+    misses: Misses,
+    utility: Float[Tensor, "L n"],
+    scale: float,
+) -> float:
     """The mean loss under gates that were fitted without the configuration, a fold at a time."""
-    fold = torch.arange(len(phi), device=phi.device) % FOLDS
-    said = torch.zeros_like(utility.mT)
+    fold, total, units = torch.arange(len(phi), device=phi.device) % FOLDS, 0.0, misses.units()
     for number in range(FOLDS):
-        rest, out = fold != number, fold == number
-        weight = torch.ones_like(utility[0, rest])
-        channel = fit_channel(phi[rest], utility[:, rest], weight, scale=scale, tolerance=COMPARED_TOLERANCE)
-        said[out] = smooth_weights(_position(channel, phi[out], scale), len(utility)).value
-    return misses.losses(said).mean().item()
-
-
-def _position(channel: Channel, phi: Float[Tensor, "n m"], scale: float) -> Float[Tensor, " n"]:
-    return channel.mean + math.sqrt(scale) * (phi @ channel.whitened_mean)
+        rest, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
+        gate = _gate(features, phi[rest], scale, utility[:, rest], COMPARED_TOLERANCE)
+        weights, slope = gate.with_slopes(geometry.at(out))
+        total += misses.at(out).under(weights, slope.flatten(1)).losses(units).sum().item()
+    return total / len(phi)
 
 
 def mixed_prediction(
