@@ -2,7 +2,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from lobal.molecules.fitting import FieldSettings, fit_force_field
+from lobal.molecules.mixture import GateSettings
 from lobal.molecules.training import Training, train
 from tests.molecules.setting import water
 
@@ -66,3 +69,18 @@ def test_relaxation_finds_a_minimum() -> None:
     relaxation: Any = BFGS(atoms, logfile=None)
     assert relaxation.run(fmax=0.01, steps=100)
     assert np.abs(atoms.get_forces()).max() < 0.01
+
+
+def test_a_mixture_says_how_complex_the_surface_is() -> None:
+    atoms = molecule()
+    atoms.get_potential_energy()
+    assert set(atoms.calc.results) == {"energy", "forces"}
+    settings = FieldSettings(anisotropic=False, bandwidths=(0.25, 0.5, 1.0), gate=GateSettings(inducing=10))
+    mixture = fit_force_field(water(30), settings, generator=torch.Generator().manual_seed(0))
+    atoms.calc = ForceFieldCalculator(mixture)
+    energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+    R = atoms.positions[None]
+    assert (type(energy), energy) == (float, mixture.predict(R).energies[0])
+    np.testing.assert_array_equal(forces, mixture.predict(R).forces[0])
+    assert atoms.calc.results["local_bandwidth"] == pytest.approx(mixture.local_bandwidth(R)[0])
+    assert atoms.calc.results["local_complexity"] == pytest.approx(mixture.local_complexity(R)[0])

@@ -8,11 +8,12 @@ import torch
 from lobal.molecules import training as module
 from lobal.molecules.descriptor import describe
 from lobal.molecules.evaluation import errors_on
+from lobal.molecules.hyperparameters import prior_force_variance
 from lobal.molecules.kernel import MolecularKernel, covariance
 from lobal.molecules.labels import Labels
 from lobal.molecules.permutations import identity
 from lobal.molecules.radial import gaussian, matern52
-from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, prior_force_variance, split, train
+from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, split, train
 from lobal.molecules.trajectory import read_trajectory
 from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
 

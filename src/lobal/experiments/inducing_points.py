@@ -38,6 +38,7 @@ from lobal.inducing.greedy import Covariance, fast_forward_points, variance_poin
 from lobal.inducing.selection import inducing_points
 from lobal.kernels import WhitenedFeatures, gaussian, squared_distances
 from lobal.mixture.analytic import AnalyticSettings, train
+from lobal.mixture.gate import features_of
 from lobal.mixture.leave_one_out import condition
 from lobal.mixture.stored_features import StoredFeatures
 from lobal.problems.problem import LabelledSet
@@ -138,7 +139,7 @@ def with_points(reference: Reference, points: Float[Tensor, "m 1"]) -> MixtureRe
         points, bandwidths=old.features.bandwidths, shared=old.features.shared, kernel=old.features.kernel
     )
     stored = StoredFeatures(features, labels.X)
-    gate_features = reference.model.mixture_.gate.features
+    gate_features = features_of(reference.model.mixture_.gate)
     trained = train(stored, labels, gate_features, old.hyperparameters, AnalyticSettings())
     conditioned = condition(stored, labels, trained.shared, trained.gate(labels.X))
     experts = SparseExperts(

@@ -17,6 +17,7 @@ from torch import Tensor
 from lobal.mixture.analytic import FOLDS, MOST_COMPARED, AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.gate import features_of
 from lobal.mixture.leave_one_out import LeaveOneOut
 from lobal.mixture.squared_errors import left_out_answers
 
@@ -42,7 +43,8 @@ def tuned_analytic(
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
     answers = LeaveOneOut(*(values[:, rows] for values in answers))
     candidates = _candidates(training)[:budget]
-    losses = [held_out_losses(mixture.gate.features, points[rows], answers, candidate) for candidate in candidates]
+    gate_features = features_of(mixture.gate)
+    losses = [held_out_losses(gate_features, points[rows], answers, candidate) for candidate in candidates]
     best = _best(losses)
     decision = _decision(candidates, losses, best)
     if report is not None:
@@ -52,7 +54,7 @@ def tuned_analytic(
         training=candidates[best],
         bandwidths=mixture.bandwidths,
         shared=mixture.shared,
-        gate_bandwidth=mixture.gate.features.shared,
+        gate_bandwidth=gate_features.shared,
     )
     return Tuned(found, [decision])
 

@@ -96,3 +96,10 @@ class OrdinalGate(Gate):
     def at_features(self, phi: Float[Tensor, "n m"]) -> Float[Tensor, "n L"]:
         """The same from features computed before."""
         return interpolation_weights(self.mean + self.scale.sqrt() * (phi @ self.whitened_mean), self.n_experts)
+
+
+def features_of(gate: Gate) -> WhitenedFeatures:
+    """The features of a gate over rows of numbers."""
+    if isinstance(gate, SoftmaxGate | OrdinalGate):
+        return gate.features
+    raise TypeError(f"a gate of type {type(gate).__name__} has no features of rows of numbers")

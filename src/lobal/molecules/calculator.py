@@ -15,13 +15,17 @@ try:
 except ImportError as error:
     raise ImportError("the calculator needs ASE: pip install 'lobal[molecules]'") from error
 
-from lobal.molecules.forcefield import ForceField
+from lobal.molecules.forcefield import ForceField, complexity_at
 from lobal.molecules.trajectory import check_species
 
 
 @final
 class ForceFieldCalculator(Calculator):
-    """Energies (eV) and forces (eV / Angstrom) of a force field."""
+    """Energies (eV) and forces (eV / Angstrom) of a force field.
+
+    Of a mixture, `results` hold the gate's "local_bandwidth" (LOB) and the "local_complexity" (LFC) of the configuration
+    too: where the latter is large, the force field has seen too little.
+    """
 
     implemented_properties = ["energy", "forces"]  # noqa: RUF012 - as ASE declares it
 
@@ -44,8 +48,11 @@ class ForceFieldCalculator(Calculator):
         molecule: Any = self.atoms
         if {"numbers", "pbc"} & {*system_changes}:
             self._check(molecule)
-        energies, forces = self.force_field.predict(molecule.positions[None])
+        (energies, forces), bandwidth = self.force_field.predict_local(molecule.positions[None])
         self.results = {"energy": float(energies[0]), "forces": forces[0]}
+        if bandwidth is not None:
+            complexity = complexity_at(bandwidth)
+            self.results |= {"local_bandwidth": float(bandwidth[0]), "local_complexity": float(complexity[0])}
 
     def _check(self, molecule: Atoms) -> None:
         check_species(self.force_field.species, torch.as_tensor(molecule.numbers), "the molecule")

@@ -1,5 +1,6 @@
 """A trained force field: energies and forces of new configurations, in a file or in memory."""
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,17 +13,27 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.arrays import Bandwidths, resolve_device
+from lobal.complexity import local_bandwidth, local_complexity
+from lobal.mixture.ordinal import Channel
 from lobal.molecules.descriptor import Positions, describe
 from lobal.molecules.expert import MolecularExperts
+from lobal.molecules.gate import GateFeatures, MolecularGate
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import Labels
+from lobal.molecules.mixture import mixed_prediction
 from lobal.molecules.prediction import Predictor
 from lobal.molecules.radial import RADIAL_KERNELS, radial_kernel_named
 from lobal.record import load_record, save_record
 
 KIND = "force field"  # how a file says what it holds
+GATE_KIND = "ordinal"
 VERSION = 1  # of what a force field's file holds, within the format of `record.files`
 TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
+# Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
+DESCRIBED_TOGETHER = 2**17
+# delta of small molecules: two angles of rotation, or what else moves far (Sec. 5.2).
+INTRINSIC_DIMENSION = 2.0
+GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
 
 
 class Prediction(NamedTuple):
@@ -37,8 +48,8 @@ class Prediction(NamedTuple):
 class ForceField:
     """What the configurations learned from, and the weights of their labels, say about others.
 
-    There is room for several experts, one bandwidth and one row of weights each. Which of them is in charge where is
-    for a gate to say, and without one there is one expert.
+    Of several experts, one bandwidth and one row of weights each, a gate says which is in charge where; without one
+    there is one expert.
     """
 
     species: Int[Tensor, " N"]  # atomic numbers
@@ -49,14 +60,21 @@ class ForceField:
     weights: Float[Tensor, "L m"]  # lambda alpha, of all labels
     constants: Float[Tensor, " L"]  # added to the energies
     about: dict[str, Any]  # how it came about, in plain words and numbers
+    gate: MolecularGate | None = None
 
     def __post_init__(self) -> None:
-        if len(self.bandwidths) != 1:
+        if self.gate is None and len(self.bandwidths) != 1:
             raise ValueError(f"a force field without a gate has one expert, got {len(self.bandwidths)}")
 
     @classmethod
     def of(
-        cls, experts: MolecularExperts, *, positions: Positions, species: Int[Tensor, " N"], about: dict[str, Any]
+        cls,
+        experts: MolecularExperts,
+        gate: MolecularGate | None = None,
+        *,
+        positions: Positions,
+        species: Int[Tensor, " N"],
+        about: dict[str, Any],
     ) -> "ForceField":
         """The force field of experts that were given labels at these positions."""
         return cls(
@@ -68,6 +86,7 @@ class ForceField:
             weights=experts.weights,
             constants=experts.constants,
             about=about,
+            gate=gate,
         )
 
     @cached_property
@@ -87,14 +106,47 @@ class ForceField:
         Raises:
             ValueError: positions have another shape, are not finite, or atoms coincide.
         """
+        return self.predict_local(R)[0]
+
+    def predict_local(self, R: Any) -> tuple[Prediction, Float[ndarray, " n"] | None]:  # noqa: ANN401 - as above
+        """Energies and forces, and of a mixture the local bandwidth as well, which comes by on the way."""
+        geometry = describe(self._positions(R))
+        if self.gate is None:
+            energies, forces = self.predictor.at(geometry)
+            return _prediction(energies + self.constants[:, None], forces), None
+        (energies, forces), gate = mixed_prediction(self.predictor, self.constants, self.gate, geometry)
+        return _prediction(energies, forces), local_bandwidth(gate, self.bandwidths).cpu().numpy()
+
+    def local_bandwidth(self, R: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above
+        """sigma(z), the factor of Sigma_E in the locally optimal bandwidth of configurations, Eq. (eq:gprLOB).
+
+        Raises:
+            ValueError: as `predict`, and if there is one expert alone.
+        """
+        if self.gate is None:
+            raise ValueError("a force field of one expert has one bandwidth everywhere; train a mixture")
+        positions = self._positions(R)
+        parts = positions.split(DESCRIBED_TOGETHER) if len(positions) > 0 else [positions]
+        gate = torch.cat([self.gate.at(describe(part)) for part in parts])
+        return local_bandwidth(gate, self.bandwidths).cpu().numpy()
+
+    def local_complexity(
+        self,
+        R: Any,  # noqa: ANN401 - as above
+        *,
+        dimension: float = INTRINSIC_DIMENSION,
+    ) -> Float[ndarray, " n"]:
+        """Local function complexity (LFC) of configurations at alpha = infinity, up to a constant factor."""
+        return complexity_at(self.local_bandwidth(R), dimension=dimension)
+
+    def _positions(self, R: Any) -> Positions:  # noqa: ANN401 - as above
         positions = torch.as_tensor(np.asarray(R, dtype=np.float64) if not isinstance(R, Tensor) else R)
         if positions.ndim != 3 or positions.shape[1:] != self.positions.shape[1:]:
             raise ValueError(
                 f"positions must have shape (n, {len(self.species)}, 3), got {tuple(positions.shape)}; "
                 "a single configuration is R[None]"
             )
-        energies, forces = self.predictor(positions.to(self.weights))
-        return Prediction((energies + self.constants[:, None])[0].cpu().numpy(), forces[0].cpu().numpy())
+        return positions.to(self.weights)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file: positions, weights and hyperparameters, without pickle. It appears whole or not at all."""
@@ -113,10 +165,11 @@ class ForceField:
             "version": VERSION,
             "radial": radial,
             "labels": self.labels.name,
-            "gate": None,
+            "gate": None if self.gate is None else GATE_KIND,
             "about": self.about,
         }
-        save_record(path, {name: part.detach().cpu().clone() for name, part in zip(TENSORS, kept, strict=True)}, fields)
+        tensors = dict(zip(TENSORS, kept, strict=True)) | ({} if self.gate is None else _gate_tensors(self.gate))
+        save_record(path, {name: part.detach().cpu().clone() for name, part in tensors.items()}, fields)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | torch.device | None = None) -> "ForceField":
@@ -131,14 +184,13 @@ class ForceField:
                 f"{os.fspath(path)!r} is a file of lobal's, but no force field; a model or a step of a campaign "
                 "is loaded with MixtureRegressor.load or ActiveLearner.load"
             )
-        if fields["version"] > VERSION or fields["gate"] is not None:
+        if fields["version"] > VERSION or fields["gate"] not in (None, GATE_KIND):
             raise ValueError(
-                f"{os.fspath(path)!r} is a force field of version {fields['version']}, this lobal reads version "
-                f"{VERSION}, without a gate; install a newer lobal"
+                f"{os.fspath(path)!r} is a force field of version {fields['version']}, gate {fields['gate']!r}; this "
+                f"lobal reads version {VERSION}, gates None and {GATE_KIND!r}; install a newer lobal"
             )
-        species, positions, weights, constants, bandwidths, shared, permutations = (
-            tensors[name].to(resolve_device(device)) for name in TENSORS
-        )
+        tensors = {name: part.to(resolve_device(device)) for name, part in tensors.items()}
+        species, positions, weights, constants, bandwidths, shared, permutations = (tensors[name] for name in TENSORS)
         radial = radial_kernel_named(fields["radial"])
         return cls(
             species=species,
@@ -149,4 +201,28 @@ class ForceField:
             weights=weights,
             constants=constants,
             about=fields["about"],
+            gate=None if fields["gate"] is None else _gate_from(tensors, len(bandwidths)),
         )
+
+
+def complexity_at(bandwidth: Float[ndarray, " n"], *, dimension: float = INTRINSIC_DIMENSION) -> Float[ndarray, " n"]:
+    """Local function complexity (LFC) at alpha = infinity from local bandwidths, up to a constant factor."""
+    sigma = torch.from_numpy(bandwidth)
+    return local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=dimension).numpy()
+
+
+def _prediction(energies: Float[Tensor, "1 n"], forces: Float[Tensor, "1 n N 3"]) -> Prediction:
+    return Prediction(energies[0].cpu().numpy(), forces[0].cpu().numpy())
+
+
+def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
+    """All that a gate is made of but the permutations, which are the force field's."""
+    features, channel = gate.features, gate.channel
+    kept = (features.points, features.kernel.shared[0], gate.scale, channel.mean, channel.whitened_mean)
+    return dict(zip(GATE_TENSORS, kept, strict=True))
+
+
+def _gate_from(tensors: dict[str, Tensor], n_experts: int) -> MolecularGate:
+    points, width, scale, mean, whitened_mean = (tensors[name] for name in GATE_TENSORS)
+    features = GateFeatures.at(points, width=width, permutations=tensors["permutations"])
+    return MolecularGate(features=features, scale=scale, channel=Channel(mean, whitened_mean), n_experts=n_experts)

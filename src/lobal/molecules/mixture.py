@@ -97,7 +97,7 @@ class MolecularMixture:
 
     def predict(self, geometry: Geometry) -> EnergiesForces:
         """Energies (1, n) and forces (1, n, N, 3) of configurations."""
-        return mixed_prediction(self.experts.predictor, self.experts.constants, self.gate, geometry)
+        return mixed_prediction(self.experts.predictor, self.experts.constants, self.gate, geometry).answers
 
 
 def fit_mixture(
@@ -203,9 +203,16 @@ def _held_out_loss(
     return total / len(phi)
 
 
+class Mixed(NamedTuple):
+    """What a mixture says, and how much of it comes from each expert."""
+
+    answers: EnergiesForces  # of one expert, as it were
+    gate: Float[Tensor, "n L"]
+
+
 def mixed_prediction(
     predictor: Predictor, constants: Float[Tensor, " L"], gate: MolecularGate, geometry: Geometry
-) -> EnergiesForces:
+) -> Mixed:
     """The gate's blend of what the experts say, forces minus the derivative of the energy.
 
     Each expert is asked about the configurations alone that the gate gives it a share of: two at most of each.
@@ -219,7 +226,7 @@ def mixed_prediction(
         energies[rows] += weights.value[rows, number] * E
         forces[rows] += weights.value[rows, number, None, None] * F[0]
         pull[rows] += weights.slope[rows, number] * E
-    return EnergiesForces(energies[None], (forces - pull[:, None, None] * slope)[None])
+    return Mixed(EnergiesForces(energies[None], (forces - pull[:, None, None] * slope)[None]), weights.value)
 
 
 def _shares(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Tensor]]:

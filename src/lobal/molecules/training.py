@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
 
-from lobal.arrays import Scalar, resolve_device
-from lobal.experts.expert import Hyperparameters
-from lobal.molecules.descriptor import Geometry
+from lobal.arrays import resolve_device
 from lobal.molecules.evaluation import Errors, errors_on
 from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
 from lobal.molecules.forcefield import ForceField
+from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import LabelledMolecules, Labels
 from lobal.molecules.permutations import typical_distance
@@ -189,21 +188,5 @@ def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
 def fitted(kernel: MolecularKernel, data: LabelledMolecules, labels: Labels, choice: Choice) -> MolecularExperts:
     """One expert, with lambda such that prior and labels have the same variance."""
     bandwidths = data.geometry.values.new_tensor([choice.bandwidth])
-    mean = data.geometry.values.new_zeros(()) if data.energies is None else data.energies.mean()
-    if labels.forces:
-        variance = data.residual(Labels.FORCES, mean).square().mean()
-        prior = prior_force_variance(kernel, data.geometry, bandwidths[0])
-    else:
-        variance, prior = data.residual(Labels.ENERGIES, mean).square().mean(), torch.ones_like(mean)
-    hyperparameters = Hyperparameters(mean, variance / prior, choice.noise * variance)
+    hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=bandwidths[0], noise=choice.noise)
     return molecular_experts(data, Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels), hyperparameters)
-
-
-def prior_force_variance(kernel: MolecularKernel, geometry: Geometry, bandwidth: Scalar) -> Scalar:
-    """The variance of a force component under lambda = 1, on average, of configurations far from their permutations.
-
-    -2 g'(0) / sigma^2 times the mean diagonal of J^T A J; each pair moves with two atoms.
-    """
-    slope = -2.0 * kernel.radial(torch.zeros_like(bandwidth)).first / bandwidth.square()
-    squares = (geometry.gradients / kernel.shared[:, None]).square().sum((1, 2)).mean()
-    return slope * 2.0 * squares / (3 * geometry.number_of_atoms)

@@ -1,0 +1,192 @@
+"""How densely configurations of a molecule lie, by kernels that know its symmetries.
+
+The estimate is a sum over centres z_j of the energy-energy entry of the sGDML kernel, Eq. (eq:sGDMLKernel), of one
+width sigma (Sec. 5.3, "Experimental setup"), and not normalised:
+
+    p(z) = sum_j sum_pi exp(-|Phi(z) - pi Phi(z_j)|^2 / (2 sigma^2)).
+
+Of a pool at its own configurations the matrix of kernels is symmetric, since the permutations are a group and sigma is
+the same for all pairs of atoms: half of it is enough.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lobal.molecules.descriptor import Descriptors
+from lobal.molecules.permutations import Permutations, check_group, descriptor_permutations
+
+logger = logging.getLogger(__name__)
+
+# The paper's sigma, in 1 / Angstrom as the descriptors are.
+WIDTH = 0.03
+# Kernels in one block: on a CPU they stay in the cache, a GPU wants as much as there is room for.
+BLOCK_ENTRIES = 2**18
+GPU_BLOCK_ENTRIES = 2**26
+# Single precision, which is twice as fast, may cost a kernel this share of its value. For the 131,250 frames of
+# malonaldehyde (GFN2, 500 K) the bound is 3e-5 and the largest error of a density, of 640 looked at, 2e-5.
+SINGLE_PRECISION_ERROR = 2e-4
+
+
+def configuration_density(
+    values_at: Descriptors,
+    of: Float[Tensor, "m D"],
+    permutations: Permutations,
+    *,
+    width: float = WIDTH,
+    say: Callable[[str], None] = logger.info,
+) -> Float[Tensor, " n"]:
+    """p at configurations, from the centres `of`, both given by their descriptors.
+
+    A configuration that is a centre counts itself: at its own configurations the density of a pool is one at least.
+    The cost is n m |G| kernels, or half as many where both are the same. `say` hears of every tenth of it.
+
+    Raises:
+        ValueError: descriptors do not fit the permutations, or are not finite, or the width is not above zero.
+    """
+    check_group(permutations)
+    _check(values_at, permutations, "values_at")
+    _check(of, permutations, "of")
+    if not 0.0 < width < math.inf:
+        raise ValueError(f"the width must be finite and above zero, in 1 / Angstrom, got {width}")
+    columns = descriptor_permutations(permutations)
+    centre = of.mean(0)[columns].mean(0)  # which the group leaves as it is: the norms are those of all images
+    at_itself = values_at.shape == of.shape and torch.equal(values_at, of)
+    X = (of - centre) / width
+    if not at_itself:
+        return _kernel_sums((values_at - centre) / width, X, columns, say).to(of)
+    dtype = torch.float32 if is_single_precision_enough(X) else X.dtype
+    return _own_kernel_sums(X.to(dtype), columns, say).clamp_min_(1.0).to(of)
+
+
+def is_single_precision_enough(X: Descriptors) -> bool:
+    """Whether kernels between centred configurations, in units of the width, survive rounding.
+
+    The exponent is a difference of numbers up to |X|^2. That a far kernel vanishes too early is no loss where the sum
+    is one at least, which is why this is asked at the centres only.
+    """
+    bound = 2.0 * torch.finfo(torch.float32).eps * X.square().sum(1).max().item()
+    return bound < SINGLE_PRECISION_ERROR and torch.get_float32_matmul_precision() == "highest"
+
+
+def uniform_density(pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """q = 1: errors count alike wherever the pool is."""
+    return torch.ones_like(pool_density)
+
+
+def trajectory_density(pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """q = p_X: errors count as often as the dynamics, from which the pool is, come by."""
+    return pool_density
+
+
+TEST_DENSITIES: dict[str, Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]] = {
+    "trajectory": trajectory_density,
+    "uniform": uniform_density,
+}
+
+
+def density_of_tests(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The test density q of that name, one of `TEST_DENSITIES`, at the configurations of the pool, unnormalised."""
+    if name not in TEST_DENSITIES:
+        raise ValueError(f"the test density must be one of {sorted(TEST_DENSITIES)}, got {name!r}")
+    _check_positive(pool_density)
+    return TEST_DENSITIES[name](pool_density)
+
+
+def initial_weights(pool_density: Float[Tensor, " n"], q: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Weights q^(1/2) / p_X by which the first configurations are drawn from the pool, so that they follow q^(1/2).
+
+    They are p_X^(-1/2) for tests along the trajectory (Sec. 5.3, "Active learning") and 1 / p_X for uniform ones.
+    """
+    _check_positive(pool_density)
+    return q.sqrt() / pool_density
+
+
+class _Blocks(NamedTuple):
+    """Slices of configurations such that a block of kernels between two of them, images included, is of good size."""
+
+    side: int
+
+    @classmethod
+    def of(cls, X: Descriptors, order: int) -> "_Blocks":
+        """As many configurations as a device of this kind takes at a time, for a group of that order."""
+        entries = GPU_BLOCK_ENTRIES if X.device.type == "cuda" else BLOCK_ENTRIES
+        return cls(max(1, math.isqrt(entries // order)))
+
+    def up_to(self, n: int) -> Iterator[slice]:
+        """Consecutive slices of n configurations."""
+        return (slice(start, min(start + self.side, n)) for start in range(0, n, self.side))
+
+
+def _kernel_sums(
+    at: Descriptors, X: Float[Tensor, "m D"], columns: Int[Tensor, "g D"], say: Callable[[str], None]
+) -> Float[Tensor, " n"]:
+    blocks, left = _Blocks.of(X, len(columns)), _left(at)
+    sums = torch.zeros(len(at), dtype=torch.float64, device=at.device)
+    for part in blocks.up_to(len(X)):
+        right = _right(X[part], columns)
+        for rows in blocks.up_to(len(at)):
+            sums[rows] += (left[rows] @ right).exp_().sum(1)
+        _say_tenths(part.start / len(X), part.stop / len(X), say)
+    return sums
+
+
+def _own_kernel_sums(X: Descriptors, columns: Int[Tensor, "g D"], say: Callable[[str], None]) -> Float[Tensor, " n"]:
+    """Blocks on and above the diagonal; those above it count for their columns as well, image by image."""
+    blocks, left, n = _Blocks.of(X, len(columns)), _left(X), len(X)
+    sums = torch.zeros(n, dtype=torch.float64, device=X.device)
+    for part in blocks.up_to(n):
+        right = _right(X[part], columns)
+        for rows in blocks.up_to(part.stop):
+            K = (left[rows] @ right).exp_()
+            sums[rows] += K.sum(1)
+            if rows != part:
+                sums[part] += K.sum(0).view(len(columns), -1).sum(0)
+        _say_tenths((part.start / n) ** 2, (part.stop / n) ** 2, say)
+    return sums
+
+
+def _left(X: Descriptors) -> Float[Tensor, "n D+2"]:
+    """Rows whose product with a column of `_right` is x^T y - |x|^2 / 2 - |y|^2 / 2 = -|x - y|^2 / 2."""
+    half = -0.5 * X.square().sum(1, keepdim=True)
+    return torch.cat([X, half, torch.ones_like(half)], dim=1)
+
+
+def _right(X: Descriptors, columns: Int[Tensor, "g D"]) -> Float[Tensor, "D+2 images"]:
+    """All images of the configurations as columns, permutation by permutation."""
+    images = X[:, columns].movedim(1, 0).flatten(0, 1)
+    half = -0.5 * images.square().sum(1, keepdim=True)
+    return torch.cat([images, torch.ones_like(half), half], dim=1).mT
+
+
+def _say_tenths(before: float, done: float, say: Callable[[str], None]) -> None:
+    if math.floor(10.0 * done) > math.floor(10.0 * before):
+        say(f"density of configurations, {10 * math.floor(10.0 * done)}% done")
+
+
+def _check(values: Float[Tensor, "..."], permutations: Permutations, name: str) -> None:
+    N = permutations.shape[1]
+    D = N * (N - 1) // 2
+    if values.ndim != 2 or len(values) == 0 or values.shape[1] != D:
+        raise ValueError(
+            f"{name} must have shape (n, {D}), one inverse distance per pair of the {N} atoms that are permuted, "
+            f"got {tuple(values.shape)}; describe(R).values are such"
+        )
+    if not torch.isfinite(values).all():
+        row = int((~torch.isfinite(values)).any(1).nonzero()[0])
+        raise ValueError(f"{name} must be finite, got {values[row].tolist()} in row {row}")
+
+
+def _check_positive(pool_density: Float[Tensor, " n"]) -> None:
+    wrong = ~((pool_density > 0.0) & torch.isfinite(pool_density))
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"the density of a pool must be finite and above zero, got {pool_density[row].item()} at row {row}; "
+            "the pool has to be among the centres"
+        )

@@ -1,0 +1,135 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.molecules import density
+from lobal.molecules.density import (
+    WIDTH,
+    configuration_density,
+    density_of_tests,
+    initial_weights,
+    is_single_precision_enough,
+)
+from lobal.molecules.descriptor import describe
+from lobal.molecules.permutations import closure, identity
+from tests.molecules.setting import EXACT, random_molecules, rotation
+
+GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
+# Of kernels that were summed up in single precision.
+SINGLE: dict[str, Any] = {"rtol": 1e-4, "atol": 0.0}
+
+
+def naive_density(R: Tensor, centres: Tensor, permutations: Tensor, width: float) -> Tensor:
+    """The sum as it is written, one configuration, centre and permutation at a time."""
+    sums = [
+        sum(
+            math.exp(-(describe(z[None]).values - describe(c[pi][None]).values).square().sum().item() / (2 * width**2))
+            for c in centres
+            for pi in permutations
+        )
+        for z in R
+    ]
+    return torch.tensor(sums, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("width", [WIDTH, 0.2])
+def test_the_density_is_the_sum_over_centres_and_permutations(width: float, generator: torch.Generator) -> None:
+    R, centres = random_molecules(generator, 5), random_molecules(generator, 7)
+    ours = configuration_density(describe(R).values, describe(centres).values, GROUP, width=width)
+    torch.testing.assert_close(ours, naive_density(R, centres, GROUP, width), rtol=1e-10, atol=0.0)
+
+
+def test_at_the_centres_half_of_the_kernels_give_the_same(generator: torch.Generator) -> None:
+    R = random_molecules(generator, 9)
+    ours = configuration_density(describe(R).values, describe(R).values, GROUP, width=0.2)
+    torch.testing.assert_close(ours, naive_density(R, R, GROUP, 0.2), **SINGLE)
+
+
+def test_blocks_do_not_change_the_density(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, of = (describe(random_molecules(generator, n)).values for n in (15, 20))
+    expected = [configuration_density(A, of, GROUP, width=0.2) for A in (at, of)]
+    for entries in (1, 6 * 7**2):  # blocks of 1 and 7 configurations
+        monkeypatch.setattr(density, "BLOCK_ENTRIES", entries)
+        ours = [configuration_density(A, of, GROUP, width=0.2) for A in (at, of)]
+        torch.testing.assert_close(ours[0], expected[0], **EXACT)
+        torch.testing.assert_close(ours[1], expected[1], **SINGLE)
+
+
+def test_the_density_does_not_see_permutations_and_rotations(generator: torch.Generator) -> None:
+    R, centres = random_molecules(generator, 6), random_molecules(generator, 8)
+    expected = configuration_density(describe(R).values, describe(centres).values, GROUP, width=0.1)
+    moved = torch.stack([z[pi] @ rotation(generator) for z, pi in zip(R, GROUP, strict=True)])
+    exchanged = torch.stack([z[GROUP[row % 6]] for row, z in enumerate(centres)])
+    ours = configuration_density(describe(moved).values, describe(exchanged).values, GROUP, width=0.1)
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=0.0)
+
+
+def test_a_configuration_counts_itself(generator: torch.Generator) -> None:
+    values = describe(random_molecules(generator, 50)).values
+    p = configuration_density(values, values, identity(4), width=1e-3)
+    assert p.min() == 1.0
+    torch.testing.assert_close(configuration_density(values[:5], values, identity(4), width=1e-3), p[:5], **SINGLE)
+
+
+def test_a_configuration_that_is_its_own_image_counts_once_per_permutation() -> None:
+    square = torch.tensor([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]], dtype=torch.float64)
+    turns = closure(torch.tensor([[1, 2, 3, 0]]))
+    values = describe(square).values
+    torch.testing.assert_close(configuration_density(values, values, turns), values.new_tensor([4.0]), **SINGLE)
+
+
+def test_single_precision_is_for_configurations_within_few_hundred_widths_of_each_other() -> None:
+    near = torch.eye(36, dtype=torch.float64) * 12.0  # malonaldehyde at 500 K, in widths of 0.03
+    assert is_single_precision_enough(near)
+    assert not is_single_precision_enough(10.0 * near)
+
+
+def test_far_configurations_are_summed_up_in_double_precision(generator: torch.Generator) -> None:
+    """Two bunches hundreds of widths apart: single precision would lose what is between neighbours."""
+    bunches = torch.cat([torch.zeros(4, 6), torch.full((4, 6), 10.0)]).double()
+    values = 1.0 + bunches + 0.01 * torch.randn(8, 6, dtype=torch.float64, generator=generator)
+    ours = configuration_density(values, values, identity(4), width=0.02)
+    expected = torch.exp(-torch.cdist(values, values).square() / (2 * 0.02**2)).sum(1)
+    torch.testing.assert_close(ours, expected, rtol=1e-8, atol=0.0)
+
+
+def test_progress_is_told_in_tenths(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(density, "BLOCK_ENTRIES", 1)
+    values = describe(random_molecules(generator, 50)).values
+    for at in (values, values[:20]):
+        told: list[str] = []
+        configuration_density(at, values, identity(4), say=told.append)
+        assert told[-1] == "density of configurations, 100% done"
+        assert len(told) == 10
+
+
+def test_the_first_configurations_are_drawn_by_the_root_of_the_test_density() -> None:
+    p = torch.tensor([1.0, 4.0, 16.0], dtype=torch.float64)
+    along, uniform = (initial_weights(p, density_of_tests(name, p)) for name in ("trajectory", "uniform"))
+    torch.testing.assert_close(along, p.pow(-0.5), **EXACT)
+    torch.testing.assert_close(uniform, p.reciprocal(), **EXACT)
+
+
+def test_what_has_no_density_is_refused(generator: torch.Generator) -> None:
+    values = describe(random_molecules(generator, 3)).values
+    with pytest.raises(ValueError, match=r"values_at must have shape \(n, 6\).* of the 4 atoms.*got \(3, 5\)"):
+        configuration_density(values[:, :5], values[:, :5], GROUP)
+    with pytest.raises(ValueError, match=r"of must have shape \(n, 6\).*got \(0, 6\)"):
+        configuration_density(values, values[:0], GROUP)
+    with pytest.raises(ValueError, match=r"of must be finite, got .*nan.* in row 1"):
+        configuration_density(values, values.index_fill(0, torch.tensor([1]), math.nan), GROUP)
+    with pytest.raises(ValueError, match=r"width must be finite and above zero.*got 0"):
+        configuration_density(values, values, GROUP, width=0.0)
+    with pytest.raises(ValueError, match="2 permutations are not a group"):
+        configuration_density(values, values, torch.tensor([[0, 1, 2, 3], [1, 2, 0, 3]]))
+
+
+def test_an_unknown_test_density_and_an_empty_place_are_refused() -> None:
+    p = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"one of \['trajectory', 'uniform'\], got 'md'"):
+        density_of_tests("md", p)
+    with pytest.raises(ValueError, match=r"above zero, got 0\.0 at row 1"):
+        initial_weights(p, p)
