@@ -23,8 +23,8 @@ from lobal.molecules.trajectory import check_species
 class ForceFieldCalculator(Calculator):
     """Energies (eV) and forces (eV / Angstrom) of a force field.
 
-    Of a mixture, `results` hold the gate's "local_bandwidth" (LOB) and the "local_complexity" (LFC) of the configuration
-    too: where the latter is large, the force field has seen too little.
+    Of a mixture, `results` hold the gate's "local_bandwidth" (LOB) and the "local_complexity" (LFC) as well: the latter
+    is large where the energy is intricate.
     """
 
     implemented_properties = ["energy", "forces"]  # noqa: RUF012 - as ASE declares it

@@ -215,23 +215,22 @@ def mixed_prediction(
 ) -> Mixed:
     """The gate's blend of what the experts say, forces minus the derivative of the energy.
 
-    Each expert is asked about the configurations alone that the gate gives it a share of: two at most of each.
+    Of each configuration the two experts alone are asked that the gate gives a share to.
     """
     weights, slope = gate.with_slopes(geometry)
-    energies, forces = torch.zeros_like(slope[:, 0, 0]), torch.zeros_like(slope)
-    pull = torch.zeros_like(energies)  # dE / dp
-    for number, rows in _shares(weights.value):
-        E, F = predictor.expert(number).at(geometry.at(rows))
-        E = E[0] + constants[number]
-        energies[rows] += weights.value[rows, number] * E
-        forces[rows] += weights.value[rows, number, None, None] * F[0]
-        pull[rows] += weights.slope[rows, number] * E
-    return Mixed(EnergiesForces(energies[None], (forces - pull[:, None, None] * slope)[None]), weights.value)
+    energies, forces = torch.empty_like(slope[:, 0, 0]), torch.empty_like(slope)
+    for first, rows in _neighbours(weights.value):
+        both = slice(first, first + 2)
+        E, F = predictor.experts(both).at(geometry.at(rows))
+        E = E + constants[both, None]
+        share, pull = weights.value[rows, both].mT, (weights.slope[rows, both].mT * E).sum(0)  # dE / dp
+        energies[rows] = (share * E).sum(0)
+        forces[rows] = (share[:, :, None, None] * F).sum(0) - pull[:, None, None] * slope[rows]
+    return Mixed(EnergiesForces(energies[None], forces[None]), weights.value)
 
 
-def _shares(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Tensor]]:
-    """Every expert that has a share, and the configurations that it has it of."""
-    for number, share in enumerate(weights.mT):
-        rows = share.nonzero()[:, 0]
-        if len(rows) > 0:
-            yield number, rows
+def _neighbours(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Int[Tensor, " k"]]]:
+    """Every expert that shares configurations with the next one alone, and these configurations."""
+    first = (weights > 0.0).int().argmax(1).clamp_max(max(0, weights.shape[1] - 2))
+    for number in first.unique().tolist():
+        yield number, (first == number).nonzero()[:, 0]

@@ -92,15 +92,14 @@ class Predictor:
             energies=None if w_E is None else w_E.repeat_interleave(len(self.permutations), dim=1),
         )
 
-    def expert(self, number: int) -> "Predictor":
-        """One of the L predictions alone."""
-        one = slice(number, number + 1)
+    def experts(self, some: slice) -> "Predictor":
+        """Some of the L predictions alone."""
         return replace(
             self,
-            bandwidths=self.bandwidths[one],
-            slopes=self.slopes[one],
-            offsets=self.offsets[one],
-            energies=None if self.energies is None else self.energies[one],
+            bandwidths=self.bandwidths[some],
+            slopes=self.slopes[some],
+            offsets=self.offsets[some],
+            energies=None if self.energies is None else self.energies[some],
         )
 
     def __call__(self, R: Float[Tensor, "..."]) -> EnergiesForces:
