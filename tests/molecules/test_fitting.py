@@ -74,11 +74,16 @@ def test_bandwidths_of_pairs_are_trained_or_taken_over() -> None:
 
 
 def test_one_expert_has_no_local_bandwidth() -> None:
-    single = replace(
-        FIELD, gate=None, bandwidths=FIELD.bandwidths[:1], weights=FIELD.weights[:1], constants=FIELD.constants[:1]
-    )
     with pytest.raises(ValueError, match="has one bandwidth everywhere; train a mixture"):
-        single.local_bandwidth(water(1).R)
+        FIELD.expert(2).local_bandwidth(water(1).R)
+
+
+def test_the_best_expert_alone_is_that_of_the_mixture() -> None:
+    single, R = fitted(replace(SETTINGS, mixture=False)), water(4, seed=1).R
+    number = FIELD.about["best_expert"]
+    assert single.bandwidths.tolist() == [SETTINGS.bandwidths[number]]
+    for ours, expected in zip(single.predict(R), FIELD.expert(number).predict(R), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,18 @@ class MolecularExperts(Experts):
     predictor: Predictor
     constants: Float[Tensor, " L"]
 
+    def only(self, number: int) -> "MolecularExperts":
+        """One of the experts alone."""
+        one = slice(number, number + 1)
+        return replace(
+            self,
+            ladder=replace(self.ladder, bandwidths=self.ladder.bandwidths[one]),
+            factor=None if self.factor is None else self.factor[one],
+            weights=self.weights[one],
+            predictor=self.predictor.experts(one),
+            constants=self.constants[one],
+        )
+
     def predict(self, R: Positions) -> EnergiesForces:
         """Posterior mean of energies and forces, without a kernel matrix."""
         energies, forces = self.predictor(R)

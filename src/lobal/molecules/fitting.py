@@ -13,12 +13,14 @@ from torch import Tensor
 
 from lobal.arrays import resolve_device
 from lobal.molecules.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
+from lobal.molecules.descriptor import Geometry
 from lobal.molecules.expert import Ladder
 from lobal.molecules.forcefield import ForceField
+from lobal.molecules.gate import MolecularGate
 from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import Labels
-from lobal.molecules.mixture import GateSettings, MolecularMixture, fit_mixture
+from lobal.molecules.mixture import GateSettings, Misses, experts_and_misses, fit_mixture
 from lobal.molecules.permutations import typical_distance
 from lobal.molecules.radial import radial_kernel_named
 from lobal.molecules.symmetry import permutation_group
@@ -38,6 +40,7 @@ class FieldSettings:
     kernel: str = "gaussian"
     labels: str = Labels.BOTH.name
     bandwidths: tuple[float, ...] = BANDWIDTHS
+    mixture: bool = True  # of all bandwidths; otherwise the one of least leave-one-out error is taken
     anisotropic: bool = True  # train Sigma_E; otherwise it is a multiple of the typical distance
     inducing: int = 128  # configurations that Sigma_E is trained with
     # By the variance of the labels; the paper's. Experts interpolate, and no smaller number is told from rounding.
@@ -63,7 +66,7 @@ def fit_force_field(
     generator: torch.Generator,
     say: Callable[[str], None] = logger.info,
 ) -> ForceField:
-    """A mixture of dense experts given all labels; `shared` is Sigma_E if it is known from an earlier fit.
+    """Dense experts given all labels, a mixture of them or the best; `shared` is Sigma_E if an earlier fit knows it.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that are asked for.
@@ -86,26 +89,32 @@ def fit_force_field(
     ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
     middle = bandwidths[len(bandwidths) // 2]
     hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=middle, noise=settings.noise)
-    mixture = fit_mixture(data, ladder, hyperparameters, settings=settings.gate, generator=generator, say=say)
-    return ForceField.of(
-        mixture.experts,
-        mixture.gate,
-        positions=learned.R.to(device),
-        species=learned.species.to(device),
-        about=_about(mixture, learned, settings),
-    )
+    gate: MolecularGate | None = None
+    if settings.mixture:
+        mixture = fit_mixture(data, ladder, hyperparameters, settings=settings.gate, generator=generator, say=say)
+        experts, gate, misses = mixture.experts, mixture.gate, mixture.misses
+    else:
+        every, misses = experts_and_misses(data, ladder, hyperparameters, say)
+        experts = every.only(misses.best_expert())
+    about = _about(learned, settings, kernel, misses) | ({} if gate is None else _about_gate(gate, data.geometry))
+    positions, species = learned.R.to(device), learned.species.to(device)
+    return ForceField.of(experts, gate, positions=positions, species=species, about=about)
 
 
-def _about(mixture: MolecularMixture, learned: Trajectory, settings: FieldSettings) -> dict[str, Any]:
-    gate, losses = mixture.gate, mixture.misses.losses(mixture.misses.units())
-    kernel = mixture.experts.ladder.kernel
+def _about(learned: Trajectory, settings: FieldSettings, kernel: MolecularKernel, misses: Misses) -> dict[str, Any]:
     return {
         "source": Path(learned.source).name,
         "configurations": len(learned),
         "symmetries": len(kernel.permutations),
-        "experts": list(settings.bandwidths),
-        "shares": gate.at(mixture.experts.data.geometry).mean(0).tolist(),
-        "best_expert": settings.bandwidths[int(losses.mean(1).argmin())],
-        "gate_width": gate.features.kernel.shared[0].item(),
+        "bandwidths": list(settings.bandwidths),
+        "best_expert": misses.best_expert(),
         "noise": settings.noise,
+    }
+
+
+def _about_gate(gate: MolecularGate, geometry: Geometry) -> dict[str, Any]:
+    return {
+        "shares": gate.at(geometry).mean(0).tolist(),
+        "gate_width": gate.features.kernel.shared[0].item(),
+        "gate_scale": gate.scale.item(),
     }

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -87,6 +87,13 @@ class ForceField:
             constants=experts.constants,
             about=about,
             gate=gate,
+        )
+
+    def expert(self, number: int) -> "ForceField":
+        """One of the experts alone, in charge everywhere."""
+        one = slice(number, number + 1)
+        return replace(
+            self, gate=None, bandwidths=self.bandwidths[one], weights=self.weights[one], constants=self.constants[one]
         )
 
     @cached_property

@@ -80,6 +80,10 @@ class Misses(NamedTuple):
         terms = [(share, square / unit) for share, square, unit in parts if square is not None]
         return torch.stack([share * term for share, term in terms]).sum(0) / sum(share for share, _ in terms)
 
+    def best_expert(self) -> int:
+        """The number of the expert of least loss."""
+        return int(self.losses(self.units()).mean(1).argmin())
+
     def units(self) -> list[float]:
         """What the best expert leaves: least mean squares of energies and of forces."""
         tiny = torch.finfo(torch.float64).tiny
@@ -119,8 +123,8 @@ def fit_mixture(
     if number < FEWEST:
         raise ValueError(f"a gate is fitted to {FEWEST} configurations at least, got {number}; take one expert")
     if gate_set is None:
-        experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
-        misses, geometry = _misses_left_out(left_out.mean, data, ladder.labels), data.geometry
+        experts, misses = experts_and_misses(data, ladder, hyperparameters, say)
+        geometry = data.geometry
     else:
         experts = molecular_experts(data, ladder, hyperparameters)
         misses, geometry = misses_at(experts, gate_set, ladder.labels), gate_set.geometry
@@ -130,10 +134,18 @@ def fit_mixture(
     return MolecularMixture(experts=experts, gate=gate, misses=misses)
 
 
-def _misses_left_out(mean: Float[Tensor, "L n w"], data: LabelledMolecules, labels: Labels) -> Misses:
+def experts_and_misses(
+    data: LabelledMolecules,
+    ladder: Ladder,
+    hyperparameters: Hyperparameters,
+    say: Callable[[str], None] = logger.info,
+) -> tuple[MolecularExperts, Misses]:
+    """Experts on all labels, and by how much they miss each configuration that is left out."""
+    experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
+    labels, mean = ladder.labels, left_out.mean
     off = mean - data.residual(labels, torch.zeros_like(mean[0, 0, 0]))
     e = int(labels.energies)
-    return Misses(off[..., 0] if labels.energies else None, off[..., e:] if labels.forces else None)
+    return experts, Misses(off[..., 0] if labels.energies else None, off[..., e:] if labels.forces else None)
 
 
 def misses_at(experts: MolecularExperts, data: LabelledMolecules, labels: Labels) -> Misses:
