@@ -120,16 +120,21 @@ class MolecularExperts(Experts):
 
 
 def molecular_experts(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, *, keep_factors: bool = False
+    data: LabelledMolecules,
+    ladder: Ladder,
+    hyperparameters: Hyperparameters,
+    *,
+    keep_factors: bool = False,
+    tolerance: float = TOLERANCE,
 ) -> MolecularExperts:
     """Experts given all labels.
 
     Few labels, those with a noise of their own, and whatever factors are kept for, take a Cholesky factor: O((n w)^3)
-    time and memory of two kernel matrices. Other weights come from `solver.solved`, to within its tolerance.
+    time and memory of two kernel matrices. Other weights come from `solver.solved`, to within the tolerance.
     """
     internal = directions(data, ladder, hyperparameters)
     if not keep_factors and _is_worth_iterating(data, ladder, hyperparameters):
-        weights = _solved(data, ladder, hyperparameters)
+        weights = _solved(data, ladder, hyperparameters, tolerance)
         return _assembled(data, ladder, hyperparameters, internal, torch.stack(weights))
     factors, weights = [], []
     for expert in conditioned(data, ladder, hyperparameters, internal):
@@ -151,12 +156,21 @@ def _is_worth_iterating(data: LabelledMolecules, ladder: Ladder, hyperparameters
     return number >= FEWEST_ITERATED and hyperparameters.noise.numel() == 1
 
 
-def _solved(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> list[Float[Tensor, " m"]]:
+def _solved(
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, tolerance: float
+) -> list[Float[Tensor, " m"]]:
     """Weights of every expert by conjugate gradients or, where these do not get there, by a factor."""
     weights = []
     for sigma in ladder.bandwidths:
-        solution = solved(data, ladder.kernel, bandwidth=sigma, labels=ladder.labels, hyperparameters=hyperparameters)
-        if not solution.residual <= SLACK * TOLERANCE:
+        solution = solved(
+            data,
+            ladder.kernel,
+            bandwidth=sigma,
+            labels=ladder.labels,
+            hyperparameters=hyperparameters,
+            tolerance=tolerance,
+        )
+        if not solution.residual <= SLACK * tolerance:
             logger.warning(
                 "conjugate gradients left a residual of %.1e after %d iterations; factoring instead",
                 solution.residual,
