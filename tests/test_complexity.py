@@ -17,6 +17,7 @@ from lobal.complexity import (
     local_bandwidth,
     local_complexity,
     relative_sample_size,
+    smoothness_of_fall,
     superior_density,
 )
 
@@ -176,6 +177,19 @@ def test_learning_rate_is_half_at_infinity_and_less_before() -> None:
     assert learning_rate(smoothness=math.inf, dimension=5.0) == 0.5
     assert learning_rate(smoothness=1e6, dimension=5.0) == pytest.approx(0.5, abs=1e-5)
     assert learning_rate(smoothness=2.0, dimension=1.0) == pytest.approx(0.4)
+
+
+@every_dimension
+@pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0])
+def test_the_smoothness_is_that_by_which_bandwidths_fall(
+    smoothness: float, dimension: float, generator: torch.Generator
+) -> None:
+    denser = 0.5 + torch.rand(50, dtype=torch.float64, generator=generator)
+    fall = -denser / (2.0 * smoothness + dimension)
+    assert smoothness_of_fall(fall, denser, dimension=dimension) == pytest.approx(smoothness)
+    assert smoothness_of_fall(torch.zeros_like(fall), denser, dimension=dimension) == math.inf
+    assert smoothness_of_fall(denser, denser, dimension=dimension) == math.inf
+    assert smoothness_of_fall(-denser, denser, dimension=dimension) == 0.01
 
 
 @every_smoothness

@@ -14,6 +14,8 @@ from torch import Tensor
 from lobal.arrays import Bandwidths
 from lobal.density import norm, normalised
 
+SMALLEST_SMOOTHNESS = 0.01
+
 
 def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Float[Tensor, " n"]:
     """Locally optimal bandwidth (LOB) factor exp(sum_l G(x)_l log sigma_l), Eq. (eq:gprLOB)."""
@@ -66,6 +68,19 @@ def learning_rate(*, smoothness: float, dimension: float) -> float:
     """tau in RMSE = C n^-tau, Eq. (eq:RMSEasymptotics): alpha / (2 alpha + d), one half at alpha = infinity."""
     _check(smoothness, dimension)
     return 0.5 if math.isinf(smoothness) else smoothness / (2.0 * smoothness + dimension)
+
+
+def smoothness_of_fall(
+    log_bandwidth: Float[Tensor, " n"], log_density: Float[Tensor, " n"], *, dimension: float
+) -> float:
+    """alpha by which local bandwidths fall as labels become denser, sigma ~ (n p)^(-1 / (2 alpha + d)), Theorem 1.
+
+    From the changes of log sigma and of log (n p) between two training sets; infinity where bandwidths do not fall, and
+    next to zero where they fall faster than any function allows.
+    """
+    _check(math.inf, dimension)
+    fall = -(log_bandwidth @ log_density) / log_density.square().sum()
+    return math.inf if fall <= 0.0 else max(0.5 * (1.0 / fall.item() - dimension), SMALLEST_SMOOTHNESS)
 
 
 def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, dimension: float) -> float:

@@ -30,6 +30,10 @@ class Geometry(NamedTuple):
         """N, from D = N (N - 1) / 2."""
         return (1 + math.isqrt(1 + 8 * self.values.shape[1])) // 2
 
+    def to(self, device: str | torch.device) -> "Geometry":
+        """The same on a device."""
+        return Geometry(self.values.to(device), self.gradients.to(device))
+
     def at(self, rows: slice | Int[Tensor, " k"]) -> "Geometry":
         """Some of the configurations."""
         return Geometry(self.values[rows], self.gradients[rows])

@@ -33,8 +33,8 @@ MATRIX_ENTRIES = 2**27
 FEWEST_ITERATED = 4000
 # Residuals computed step by step drift from those computed at the end, by this much at the most if all is well.
 SLACK = 10.0
-# Columns of the inverse factor computed at a time.
-PANEL = 1024
+# Columns of the inverse factor computed at a time; a GPU is a fifth faster with more.
+PANEL, GPU_PANEL = 1024, 4096
 
 
 @final
@@ -286,7 +286,7 @@ def precision_blocks(factor: Float[Tensor, "m m"], width: int) -> Float[Tensor, 
     and no second matrix of that size.
     """
     blocks = []
-    step = max(1, PANEL // width) * width
+    step = max(1, (GPU_PANEL if factor.is_cuda else PANEL) // width) * width
     for start in range(0, len(factor), step):
         stop = min(start + step, len(factor))
         unit = torch.eye(len(factor) - start, stop - start, dtype=factor.dtype, device=factor.device)

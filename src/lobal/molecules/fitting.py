@@ -42,7 +42,8 @@ class FieldSettings:
     bandwidths: tuple[float, ...] = BANDWIDTHS
     mixture: bool = True  # of all bandwidths; otherwise the one of least leave-one-out error is taken
     anisotropic: bool = True  # train Sigma_E; otherwise it is a multiple of the typical distance
-    inducing: int = 128  # configurations that Sigma_E is trained with
+    inducing: int = 128  # configurations at a time that Sigma_E is trained with, and how many times
+    folds: int = 2
     # By the variance of the labels; the paper's. Experts interpolate, and no smaller number is told from rounding.
     noise: float = 1e-9
     gate: GateSettings = field(default_factory=GateSettings)
@@ -79,7 +80,14 @@ def fit_force_field(
     if shared is None and settings.anisotropic:
         say("training the bandwidths of all pairs of atoms")
         shared = trained_bandwidth(
-            data, radial, permutations, labels=labels, m=settings.inducing, generator=generator, say=say
+            data,
+            radial,
+            permutations,
+            labels=labels,
+            m=settings.inducing,
+            folds=settings.folds,
+            generator=generator,
+            say=say,
         )
     elif shared is None:
         values = data.geometry.values

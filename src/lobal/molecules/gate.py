@@ -9,7 +9,7 @@ The two experts next to the position share the answer. In between, weights follo
 vanishes at either end: energies then have continuous forces, which those of linear interpolation have not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, final
 
@@ -87,6 +87,17 @@ class MolecularGate(Gate):
     scale: Scalar  # lambda_G, in squared steps of the ladder
     channel: Channel
     n_experts: int  # L
+
+    def to(self, device: torch.device) -> "MolecularGate":
+        """The same gate on a device."""
+        kernel = self.features.kernel
+        features = GateFeatures(
+            points=self.features.points.to(device),
+            kernel=replace(kernel, shared=kernel.shared.to(device), permutations=kernel.permutations.to(device)),
+            factor=self.features.factor.to(device),
+        )
+        channel = Channel(*(part.to(device) for part in self.channel))
+        return replace(self, features=features, scale=self.scale.to(device), channel=channel)
 
     def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""

@@ -129,8 +129,7 @@ def fit_mixture(
         experts = molecular_experts(data, ladder, hyperparameters)
         misses, geometry = misses_at(experts, gate_set, ladder.labels), gate_set.geometry
     say(f"fitting the gate to {len(geometry.values)} configurations")
-    permutations = ladder.kernel.permutations
-    gate = fit_gate(misses, geometry, permutations, settings or GateSettings(), generator=generator)
+    gate = fit_gate(misses, geometry, ladder.kernel.permutations, settings or GateSettings(), generator=generator)
     return MolecularMixture(experts=experts, gate=gate, misses=misses)
 
 
@@ -169,8 +168,11 @@ def fit_gate(
     """The gate that sends every configuration to the experts of least error there.
 
     An expert is worth minus the logarithm of its error: every configuration has the same say, however hard it is. Of
-    several gates, less or more smooth, the one is taken that leaves least of configurations it was not fitted to.
+    several gates, less or more smooth, the one is taken that leaves least of configurations it was not fitted to. All
+    of it is too small for a GPU to be of use, and done on the CPU.
     """
+    device, geometry, permutations = geometry.values.device, geometry.to("cpu"), permutations.cpu()
+    misses = Misses(*(None if part is None else part.cpu() for part in misses))
     values, units = geometry.values, misses.units()
     utility = -misses.losses(units).clamp_min(SMALLEST_LOSS).log()
     points = values[inducing_rows(values, min(settings.inducing, len(values)), permutations, generator=generator)]
@@ -183,7 +185,7 @@ def fit_gate(
             loss = _held_out_loss(features, phi, geometry, misses, utility, scale)
             if loss < least:
                 best, least = (features, phi, scale), loss
-    return _gate(*best, utility)
+    return _gate(*best, utility).to(device)
 
 
 def _gate(
