@@ -47,6 +47,7 @@ TEST_SHARE, TEST_CONFIGURATIONS = 0.2, 4000  # of the trajectories, and of their
 SPLIT_SEED = 0  # the test set is the same for all repetitions
 # The isotropic expert is one of these, which have its best bandwidth between 256 and 4096 configurations inside.
 ISOTROPIC = tuple(2.0 ** (0.5 * step) for step in range(-4, 2))
+TEST_DENSITIES = ("pool", "uniform")
 MODELS = ISO, ANISO, MIXTURE, ACTIVE = "isotropic", "anisotropic", "mixture", "active"
 MOST_COMPARED = 10_000  # configurations of the pool whose local bandwidths are compared
 DESCRIBED_TOGETHER = 2**14
@@ -314,10 +315,11 @@ def main(
         f"python -m lobal.experiments.malonaldehyde {data.name} --sizes {sizes} --seeds {seeds} "
         f"--test-density {test_density} --device {device}"
     )
-    record = Record(output / "results.json", command)
+    densities = TEST_DENSITIES if test_density == "both" else (test_density,)
+    records = {name: Record(output / f"{name}.json", command) for name in densities}
     everything = loaded(data, device=device, say=console.print)
-    densities = ("pool", "uniform") if test_density == "both" else (test_density,)
     for seed, name in product(range(seeds), densities):
+        record = records[name]
         if record.has(name, numbers, seed):
             continue
         setting, stages = everything.setting(name, device), []

@@ -1,0 +1,150 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lobal.experiments import malonaldehyde, malonaldehyde_report
+from lobal.experiments.malonaldehyde import MODELS, Record, loaded
+from lobal.experiments.malonaldehyde_report import contrast, step, transition
+from tests.molecules.setting import water
+
+SIZES = (12, 24)
+ANGLES = np.linspace(-180.0, 180.0, 25)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten trajectories of a molecule of three atoms."""
+    molecules = water(300)
+    path = tmp_path_factory.mktemp("data") / "water.npz"
+    arrays = {"R": molecules.R, "E": molecules.energies, "F": molecules.forces, "z": molecules.species}
+    units = {"r_unit": np.array("Ang"), "e_unit": np.array("eV"), "traj": np.arange(300) // 30}
+    np.savez(path, **{name: np.asarray(values) for name, values in arrays.items()}, **units)
+    return path
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "grid.npz"
+    R = water(625, seed=4).R.numpy().reshape(25, 25, 3, 3)
+    np.savez(path, phi1=ANGLES, phi2=ANGLES, R=R, E=surface(), z=np.array([8, 1, 1]))
+    return path
+
+
+def surface() -> np.ndarray:
+    """A deep and a shallow well and their images, far apart from each other, in eV."""
+    first, second = np.meshgrid(ANGLES, ANGLES, indexing="ij")
+
+    def well(a: float, b: float) -> np.ndarray:
+        return np.exp(2.0 * (np.cos(np.deg2rad(first - a)) + np.cos(np.deg2rad(second - b)) - 2.0))
+
+    deep = sum(well(*place) for place in ((-75, -75), (75, 75)))
+    return np.asarray(0.5 - 0.2 * deep - 0.1 * (well(-120, 120) + well(120, -120)))
+
+
+def run(data: Path, grid: Path, output: Path) -> None:
+    sizes = ",".join(map(str, SIZES))
+    command = [str(data), "--grid", str(grid), "--sizes", sizes, "--seeds", "2", "--output", str(output)]
+    app = malonaldehyde.typer.Typer()
+    app.command()(malonaldehyde.main)
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0
+
+
+def test_all_models_are_compared_and_runs_go_on(data: Path, grid: Path, tmp_path: Path) -> None:
+    run(data, grid, tmp_path)
+    for name in ("pool", "uniform"):
+        results = json.loads((tmp_path / f"{name}.json").read_text())["results"]
+        assert {(row["model"], row["n"], row["seed"]) for row in results} == {
+            (model, n, seed) for model in MODELS for n in SIZES for seed in (0, 1)
+        }
+        assert all(0.0 < row["force_mae"] <= row["force_rmse"] < 1.0 for row in results)
+        drawn = json.loads((tmp_path / f"maps_{name}.json").read_text())
+        assert np.array(drawn["complexity"]).shape == (25, 25)
+        assert drawn["smoothness"] > 0.0
+    before = (tmp_path / "pool.json").read_text()
+    run(data, grid, tmp_path)  # all is there
+    assert (tmp_path / "pool.json").read_text() == before
+
+    malonaldehyde_report.main(tmp_path, figures=tmp_path / "figures")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert set(summary) == {"pool", "uniform"}
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 4
+
+
+def test_tests_are_on_other_trajectories(data: Path) -> None:
+    pool, density, test, at_test = loaded(data, device="cpu", say=lambda _: None)
+    assert pool.number is not None
+    assert test.number is not None
+    assert not set(pool.number.tolist()) & set(test.number.tolist())
+    assert len(set(test.number.tolist())) == 2
+    assert (density >= 1.0).all()
+    assert (at_test >= 1.0).all()
+
+
+def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
+    everything = loaded(data, device="cpu", say=lambda _: None)
+    assert (everything.setting("pool", "cpu").weight == 1.0).all()
+    weight = everything.setting("uniform", "cpu").weight
+    assert weight.mean() == pytest.approx(1.0)
+    assert weight[everything.density_at_test.argmin()] == weight.max()
+
+
+def test_rows_are_nested_and_follow_the_test_density(data: Path) -> None:
+    setting = loaded(data, device="cpu", say=lambda _: None).setting("pool", "cpu")
+    assert torch.equal(setting.rows(10, 0), setting.rows(10, 0))
+    assert not torch.equal(setting.rows(10, 0), setting.rows(10, 1))
+
+
+def test_records_of_other_versions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pool.json").write_text(json.dumps({"versions": {"lobal": "0"}, "results": []}))
+    with pytest.raises(ValueError, match="holds results of other versions"):
+        Record(tmp_path / "pool.json", "command")
+
+
+def test_the_transition_is_found_between_the_two_states() -> None:
+    found = transition(surface())
+    first, second = ([ANGLES[i], ANGLES[j]] for i, j in found.states)
+    assert first in ([-75.0, -75.0], [75.0, 75.0])
+    assert second in ([-120.0, 120.0], [120.0, -120.0])
+    energy = surface()
+    assert found.path[0] == found.states[0]
+    assert found.path[-1] == found.states[1]
+    assert 0.0 < found.barrier < 0.5
+    for here, there in zip(found.path, found.path[1:], strict=False):
+        assert all(min((a - b) % 24, (b - a) % 24) <= 1 for a, b in zip(here, there, strict=True))
+    assert all(energy[place] >= energy[found.states[0]] + 0.5 * found.barrier for place in found.top(energy))
+
+
+def test_one_state_alone_has_no_transition() -> None:
+    cosine = np.cos(np.deg2rad(ANGLES))
+    with pytest.raises(ValueError, match="one stable state alone"):
+        transition(-cosine[:, None] - cosine)
+
+
+def test_the_contrast_compares_the_top_with_the_states() -> None:
+    energy = surface()
+    drawn = {"phi1": ANGLES.tolist(), "phi2": ANGLES.tolist(), "energy": energy, "complexity": energy - energy.min()}
+    found = contrast(drawn)
+    assert found["complexity_at_top"] > max(found["complexity_at_states"])
+    assert found["stable_states"][0] in ([-75.0, -75.0], [75.0, 75.0])
+
+
+def test_savings_follow_the_slope_of_the_learning_curve() -> None:
+    """Errors that fall as 1/n: a model with a tenth less error needs nine tenths of the labels."""
+    results = [
+        {"model": model, "n": n, "seed": seed, "force_rmse": factor * (1.0 + 0.01 * seed) / n}
+        for model, factor in (("isotropic", 1.0), ("mixture", 0.9))
+        for n in (100, 200, 400)
+        for seed in (0, 1)
+    ]
+    found = step(results, "mixture", "isotropic", "force_rmse")
+    assert found.slope == pytest.approx(1.0)
+    assert found.savings.overall.value == pytest.approx(0.81)
+    assert found.measured[0] == pytest.approx(0.9)
+    assert found.measured[1] == pytest.approx(0.0, abs=1e-9)
+    assert math.isfinite(found.slope)
