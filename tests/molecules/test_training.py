@@ -151,3 +151,19 @@ def test_malonaldehyde_is_learned_better_than_with_the_kernel_of_sgdml() -> None
     errors = errors_on(field, new)
     assert errors.force_rmse is not None
     assert errors.force_rmse < 0.087  # what that kernel comes to at its best bandwidth, with 100 configurations
+
+
+def test_pairs_may_have_bandwidths_of_their_own() -> None:
+    trained = train(water(60), Training(n=20, validation=10, anisotropic=True))
+    shared = trained.force_field.kernel.shared
+    assert shared[0] == shared[1] != shared[2]
+    assert trained.validation.force_rmse is not None
+    assert trained.validation.force_rmse < 0.01
+
+
+def test_mixtures_are_trained_too() -> None:
+    trained = train(water(60), Training(n=20, validation=10, labels=Labels.BOTH, mixture=True))
+    assert len(trained.force_field.bandwidths) == 8
+    assert trained.force_field.local_bandwidth(water(3).R).shape == (3,)
+    assert trained.validation.force_rmse is not None
+    assert trained.validation.force_rmse < 0.1

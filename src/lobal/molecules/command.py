@@ -16,6 +16,7 @@ from lobal.molecules.training import Trained, Training
 from lobal.molecules.training import train as trained
 from lobal.molecules.trajectory import read_trajectory
 
+NAMED_SHARE = 0.005  # of the configurations that an expert is in charge of, to be named
 LABELS = {"forces": Labels.FORCES, "energies": Labels.ENERGIES, "both": Labels.BOTH}
 
 
@@ -29,6 +30,8 @@ class TrainRequest:
     n: int = Training.n
     validation: int = Training.validation
     labels: str | None = None
+    anisotropic: bool = False
+    mixture: bool = False
     energy_unit: str | None = None
     length_unit: str | None = None
     seed: int = 0
@@ -42,6 +45,8 @@ class TrainRequest:
             n=self.n,
             validation=self.validation,
             labels=None if self.labels is None else LABELS[self.labels],
+            anisotropic=self.anisotropic,
+            mixture=self.mixture,
             seed=self.seed,
             device=self.device,
         )
@@ -84,10 +89,19 @@ def _summary(result: Trained) -> list[str]:
     about = result.force_field.about
     return [
         f"learned from {about['configurations']} configurations, {about['symmetries']} symmetries (with the identity), "
-        f"bandwidth {about['bandwidth']:.3g}, noise {about['noise']:.0e}",
+        + _bandwidths(result.force_field),
         f"errors at {about['validation']} other configurations:",
         *_lines(result.validation),
     ]
+
+
+def _bandwidths(force_field: ForceField) -> str:
+    about = force_field.about
+    if force_field.gate is None:
+        return f"bandwidth {about['bandwidth']:.3g}, noise {about['noise']:.0e}"
+    shares = zip(about["bandwidths"], about["shares"], strict=True)
+    used = ", ".join(f"{bandwidth:.3g} ({share:.0%})" for bandwidth, share in shares if share >= NAMED_SHARE)
+    return f"bandwidths {used}, noise {about['noise']:.0e}"
 
 
 def _lines(errors: Errors) -> list[str]:

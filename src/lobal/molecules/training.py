@@ -1,8 +1,9 @@
 """From a trajectory to a force field, with nothing for the user to choose.
 
-The permutation group comes from the configurations, and Sigma is isotropic, the distance at which configurations are
-from each other. The bandwidth sigma and the noise are those of the least error at configurations set aside, tried on
-few configurations first and on more of them then, since the best bandwidth falls as configurations become more.
+The permutation group comes from the configurations. Sigma is isotropic, the distance at which configurations are from
+each other, or trained, one entry for every kind of pair of atoms. The bandwidth sigma and the noise are those of the
+least error at configurations set aside, tried on few configurations first and on more of them then, since the best
+bandwidth falls as configurations become more.
 
 lambda is the variance of the labels by that of the prior, and the noise a share of the former. With sGDML's
 lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are then exact to 0.15 meV / Angstrom.
@@ -10,15 +11,17 @@ lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are t
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
 
 from lobal.arrays import resolve_device
+from lobal.molecules.anisotropy import trained_bandwidth
 from lobal.molecules.evaluation import Errors, errors_on
 from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
+from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
@@ -54,6 +57,8 @@ class Training:
     validation: int = 200  # configurations to choose by, at most a fifth of all
     labels: Labels | None = None  # what to learn from; by default forces, or energies where there are no forces
     kernel: str = "gaussian"
+    anisotropic: bool = False  # a bandwidth for every kind of pair of atoms
+    mixture: bool = False  # of experts of several bandwidths, with a gate; dense, and much more to compute
     seed: int = 0
     device: str | None = None
 
@@ -72,7 +77,7 @@ class Trained(NamedTuple):
 
 
 def train(trajectory: Trajectory, training: Training, say: Callable[[str], None] = logger.info) -> Trained:
-    """A force field of one expert.
+    """A force field of one expert, or of a mixture.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that are asked for.
@@ -80,29 +85,34 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
     labels = training.labels or (Labels.ENERGIES if trajectory.forces is None else Labels.FORCES)
     learned, held_out = split(trajectory, training)
     device = resolve_device(training.device)
-    data = learned.labelled(device)
+    data, generator = learned.labelled(device), torch.Generator().manual_seed(training.seed)
     say(f"looking for symmetries of {len(data.geometry.values)} configurations")
     group = permutation_group(learned.R, learned.species).to(device)
-    distance = typical_distance(data.geometry.values, group)
-    shared = distance.expand(data.geometry.values.shape[1]).contiguous()
-    kernel = MolecularKernel(radial=radial_kernel_named(training.kernel), shared=shared, permutations=group)
+    radial = radial_kernel_named(training.kernel)
+    if training.anisotropic:
+        say("training the bandwidths of all pairs of atoms")
+        trained = trained_bandwidth(data, radial, group, labels=labels, generator=generator, say=say)
+        shared = trained / FIRST_BANDWIDTH  # trials begin with what was trained
+    else:
+        shared = typical_distance(data.geometry.values, group).expand(data.geometry.values.shape[1]).contiguous()
+    kernel = MolecularKernel(radial=radial, shared=shared, permutations=group)
     choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), len(learned))
     say(f"learning from {len(learned)} configurations")
-    experts = fitted(kernel, data, labels, choice)
-    about: dict[str, Any] = {
-        "source": Path(trajectory.source).name,
-        "configurations": len(learned),
-        "validation": len(held_out),
-        "seed": training.seed,
-        "symmetries": len(group),
-        "bandwidth": choice.bandwidth,
-        "noise": choice.noise,
-    }
-    positions = learned.R.to(device)
-    force_field = ForceField.of(experts, positions=positions, species=learned.species.to(device), about=about)
+    if training.mixture:
+        settings = FieldSettings(kernel=training.kernel, labels=labels.name, device=training.device)
+        if choice.noise > NOISE:  # the labels are not exact
+            settings = replace(settings, noise=choice.noise)
+        force_field = fit_force_field(learned, settings, shared=FIRST_BANDWIDTH * shared, generator=generator, say=say)
+    else:
+        positions, species = learned.R.to(device), learned.species.to(device)
+        about: dict[str, Any] = {"configurations": len(learned), "symmetries": len(group)}
+        about |= {"bandwidth": choice.bandwidth, "noise": choice.noise}
+        experts = fitted(kernel, data, labels, choice)
+        force_field = ForceField.of(experts, positions=positions, species=species, about=about)
     errors = errors_on(force_field, held_out)
-    force_field.about["errors"] = errors._asdict()
-    return Trained(force_field, errors)
+    about = {"validation": len(held_out), "seed": training.seed, "errors": errors._asdict()}
+    about |= {"source": Path(trajectory.source).name}
+    return Trained(replace(force_field, about=force_field.about | about), errors)
 
 
 def split(trajectory: Trajectory, training: Training) -> tuple[Trajectory, Trajectory]:
