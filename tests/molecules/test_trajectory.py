@@ -1,4 +1,6 @@
 import builtins
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory
+from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, write_configurations
 from tests.molecules.setting import DATA, water
 
 KCAL = 0.0433641153087705
@@ -219,3 +221,41 @@ def test_the_data_of_the_experiments_are_read() -> None:
     assert len(trajectory) == 9633
     assert trajectory.species.tolist() == [6, 6, 6, 8, 8, 1, 1, 1, 1]
     assert trajectory.step is not None
+
+
+# Configurations whose labels are still to come.
+
+
+def test_configurations_without_labels_are_read_where_none_are_needed(tmp_path: Path) -> None:
+    plain = read_trajectory(written(tmp_path, R=ARRAYS["R"], z=ARRAYS["z"]), labelled=False)
+    assert (plain.energies, plain.forces, plain.row) == (None, None, None)
+    torch.testing.assert_close(plain.R, WATER.R)
+    some = ARRAYS["E"].copy()
+    some[3] = np.nan
+    trajectory = read_trajectory(written(tmp_path, **ARRAYS | {"E": some}, **EV), labelled=False)
+    assert trajectory.energies is not None
+    assert torch.isnan(trajectory.energies).nonzero().tolist() == [[3]]
+    with pytest.raises(ValueError, match=r"energies must have shape \(12,\), got \(5,\)"):
+        read_trajectory(written(tmp_path, **ARRAYS | {"E": some[:5]}, **EV), labelled=False)
+    with pytest.raises(ValueError, match="name the energy unit"):
+        read_trajectory(written(tmp_path, **ARRAYS), labelled=False)
+
+
+@pytest.mark.parametrize("has_ase", [True, False])
+def test_configurations_are_written_with_their_rows(
+    has_ase: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_ase:
+        pytest.importorskip("ase")
+    else:
+        monkeypatch.setitem(sys.modules, "ase", None)
+    rows = torch.arange(12).flip(0)
+    path = write_configurations(tmp_path / "next", replace(WATER, row=rows))
+    assert path.name == ("next.xyz" if has_ase else "next.npz")
+    read = read_trajectory(path, labelled=False)
+    assert read.species.tolist() == [8, 1, 1]
+    assert read.row is not None
+    assert read.row.tolist() == rows.tolist()
+    torch.testing.assert_close(read.R, WATER.R, rtol=0, atol=1e-8)
+    assert read.energies is None
+    assert read_trajectory(write_configurations(tmp_path / "next", WATER), labelled=False).row is None

@@ -6,6 +6,7 @@ those that the user names; rMD17 says in its description that it is in kcal/mol.
 units, eV and Angstrom.
 """
 
+import io
 import logging
 import zipfile
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from lobal.arrays import resolve_device
 from lobal.molecules.descriptor import Positions, describe
 from lobal.molecules.labels import LabelledMolecules
 from lobal.molecules.units import Units, is_same_unit, units_named
+from lobal.record import write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +45,14 @@ class Trajectory:
     forces: Float[Tensor, "n N 3"] | None = None  # eV / Angstrom
     number: Int[Tensor, " n"] | None = None  # of the trajectory a configuration is from, if there are several
     step: Int[Tensor, " n"] | None = None  # its place in time
+    row: Int[Tensor, " n"] | None = None  # its place in the pool that it was chosen from, where it was
 
     def __len__(self) -> int:
         return len(self.R)
 
     def at(self, rows: Int[Tensor, " m"] | slice) -> "Trajectory":
         """Some of the configurations."""
-        names = ("R", "energies", "forces", "number", "step")
+        names = ("R", "energies", "forces", "number", "step", "row")
         parts = {name: getattr(self, name) for name in names}
         chosen: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
         return replace(self, **chosen)
@@ -61,10 +64,13 @@ class Trajectory:
         return LabelledMolecules.at(self.R.to(where), energies=energies, forces=forces)
 
 
-def read_trajectory(path: Path, *, energy_unit: str | None = None, length_unit: str | None = None) -> Trajectory:
+def read_trajectory(
+    path: Path, *, energy_unit: str | None = None, length_unit: str | None = None, labelled: bool = True
+) -> Trajectory:
     """The trajectory of an npz file, or of any file that ASE reads: extended xyz, its databases and trajectories.
 
-    Units are to be named where the file does not; lengths are Angstrom unless somebody says otherwise.
+    Units are to be named where the file does not; lengths are Angstrom unless somebody says otherwise. Where
+    configurations need not be `labelled`, there may be neither energies nor forces, or some that are not finite.
 
     Raises:
         ValueError: the file holds something else, several molecules, periodic cells, NaN or atoms that coincide, or
@@ -73,7 +79,35 @@ def read_trajectory(path: Path, *, energy_unit: str | None = None, length_unit: 
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     read = _read_npz if path.suffix.lower() == ".npz" else _read_with_ase
-    return _trajectory(read(path, energy_unit, length_unit), str(path))
+    return _trajectory(read(path, energy_unit, length_unit), str(path), labelled=labelled)
+
+
+def write_configurations(path: Path, trajectory: Trajectory) -> Path:
+    """Write positions, and rows where there are any, as extended xyz or, where ASE is not installed, as npz.
+
+    The suffix is added to the path, which is returned. The file appears whole or not at all.
+    """
+    try:
+        from ase import Atoms
+        from ase.io import write
+    except ImportError:
+        return _write_npz(path.with_suffix(".npz"), trajectory)
+    rows = [{}] * len(trajectory) if trajectory.row is None else [{ROW: row} for row in trajectory.row.tolist()]
+    numbers = trajectory.species.numpy()
+    frames = [Atoms(numbers, R, info=info) for R, info in zip(trajectory.R.numpy(), rows, strict=True)]
+    text = io.StringIO()
+    write(text, frames, format="extxyz")
+    file = path.with_suffix(".xyz")
+    write_atomically(file, text.getvalue().encode())
+    return file
+
+
+def _write_npz(file: Path, trajectory: Trajectory) -> Path:
+    content = io.BytesIO()
+    arrays: dict[str, Any] = {"R": trajectory.R.numpy(), "z": trajectory.species.numpy(), "r_unit": "Ang"}
+    np.savez(content, **arrays | ({} if trajectory.row is None else {ROW: trajectory.row.numpy()}))
+    write_atomically(file, content.getvalue())
+    return file
 
 
 def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: str) -> None:
@@ -95,6 +129,7 @@ class _Content(NamedTuple):
     forces: ndarray | None
     number: ndarray | None = None
     step: ndarray | None = None
+    row: ndarray | None = None
 
 
 class _Names(NamedTuple):
@@ -110,6 +145,7 @@ SGDML = _Names("R", "E", "F", "z")
 RMD17 = _Names("coords", "energies", "forces", "nuclear_charges")
 NUMBER_NAMES = ("traj", "trajectory")
 STEP_NAMES = ("step", "md17_index", "old_indices")
+ROW = "row"  # of an npz file's array, or of an entry in the comment of an extended xyz frame
 
 
 def _read_npz(path: Path, energy_unit: str | None, length_unit: str | None) -> _Content:
@@ -127,6 +163,7 @@ def _read_npz(path: Path, energy_unit: str | None, length_unit: str | None) -> _
         forces=_numbers(arrays, names.F, path) if names.F in arrays else None,
         number=_first_of(arrays, NUMBER_NAMES),
         step=_first_of(arrays, STEP_NAMES),
+        row=arrays.get(ROW),
     )
 
 
@@ -158,6 +195,8 @@ def _units(
         return units_named(str(arrays["e_unit"]), length, "as the file says")
     if energy_unit is not None:
         return units_named(energy_unit, length, "as asked for")
+    if not {names.E, names.F} & arrays.keys():
+        return units_named("eV", length, "without energies")
     if names is RMD17:
         return units_named("kcal/mol", length, "as files of rMD17 are")
     raise ValueError(
@@ -194,6 +233,7 @@ def _read_with_ase(path: Path, energy_unit: str | None, length_unit: str | None)
         R=np.stack([frame.positions for frame in frames]),
         energies=_results(frames, "energy", path),
         forces=_results(frames, "forces", path),
+        row=_rows(frames),
     )
 
 
@@ -221,6 +261,11 @@ def _results(frames: Sequence[Any], name: str, path: Path) -> ndarray | None:
     return np.stack([result[name] for result in results])
 
 
+def _rows(frames: Sequence[Any]) -> ndarray | None:
+    rows = [frame.info.get(ROW) for frame in frames]
+    return np.array(rows) if all(isinstance(row, int | np.integer) for row in rows) else None
+
+
 def _species(values: ndarray, path: Path) -> Int[Tensor, " N"]:
     """Atomic numbers, given once or for every configuration."""
     rows = np.atleast_2d(values)
@@ -244,12 +289,12 @@ def _first_of(arrays: dict[str, ndarray], names: Sequence[str]) -> ndarray | Non
     return next((arrays[name] for name in names if name in arrays), None)
 
 
-def _trajectory(content: _Content, source: str) -> Trajectory:
+def _trajectory(content: _Content, source: str, *, labelled: bool) -> Trajectory:
     """What a file holds in lobal's units, if shapes fit, all numbers are finite, and no atoms coincide."""
     N, shape, units = len(content.species), content.R.shape, content.units
     if len(shape) != 3 or shape[1:] != (N, 3) or shape[0] == 0:
         raise ValueError(f"{source} must have positions of shape (n, {N}, 3) for its {N} atoms, got {shape}")
-    if content.energies is None and content.forces is None:
+    if labelled and content.energies is None and content.forces is None:
         raise ValueError(f"{source} has neither energies nor forces")
     energies = content.energies
     if energies is not None and energies.shape == (shape[0], 1):  # as MD17 has them
@@ -258,7 +303,8 @@ def _trajectory(content: _Content, source: str) -> Trajectory:
     E = None if energies is None else _tensor(energies, units.energy)
     F = None if content.forces is None else _tensor(content.forces, units.force)
     try:
-        LabelledMolecules.check(R, energies=E, forces=F)
+        checked = [part if labelled or part is None else part.nan_to_num() for part in (E, F)]
+        LabelledMolecules.check(R, energies=checked[0], forces=checked[1])
         _check_positions(R)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
@@ -271,6 +317,7 @@ def _trajectory(content: _Content, source: str) -> Trajectory:
         forces=F,
         number=_whole_numbers(content.number, shape[0]),
         step=_whole_numbers(content.step, shape[0]),
+        row=_whole_numbers(content.row, shape[0]),
     )
 
 

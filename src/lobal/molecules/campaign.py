@@ -1,0 +1,509 @@
+"""Active learning of a force field: which configurations of a pool to label next (Sec. 4.2 and 5.2).
+
+A campaign asks for rows of the pool and is told their energies and forces. Labels are on disk, where there is a folder,
+before anything else happens, and everything random at step k is seeded by the campaign's seed and k: killed at any
+instant and gone on with, it asks for the same rows.
+"""
+
+import hashlib
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal import complexity as formulas
+from lobal.arrays import resolve_device
+from lobal.density import normalised
+from lobal.molecules.density import configuration_density, initial_weights, trajectory_density, uniform_density
+from lobal.molecules.descriptor import Descriptors, Positions, describe
+from lobal.molecules.evaluation import Errors, errors_on
+from lobal.molecules.fitting import FieldSettings, fit_force_field
+from lobal.molecules.forcefield import INTRINSIC_DIMENSION, ForceField
+from lobal.molecules.mixture import GateSettings
+from lobal.molecules.permutations import Permutations
+from lobal.molecules.symmetry import permutation_group
+from lobal.molecules.trajectory import CHECKED_TOGETHER, Trajectory
+from lobal.record import Campaign, Event, History, Step, load_record
+from lobal.sampling import NextDensity, draw_random, next_density, with_exploration
+
+logger = logging.getLogger(__name__)
+Settings = TypeVar("Settings", "CampaignSettings", FieldSettings, GateSettings)
+Say: TypeAlias = Callable[[str], None]
+Fit: TypeAlias = Callable[..., ForceField]  # called as `fit_force_field` is
+
+KIND = "force field campaign"  # how a folder says what it holds
+POOL, MODEL = "pool.lobal", "model.lobal"
+LEFT_BY_CREATION = {"lock", "journal.jsonl", POOL}  # where it was cut short
+LEAST_LABELS = 10  # fewer say nothing about bandwidths; until then draws are from p_0
+LAST = 1e-12  # weight of configurations that come when no others are left, relative to the largest
+DRAW, FIT = 0, 1  # what a seed is for
+TEST_DENSITIES = {"pool": trajectory_density, "uniform": uniform_density}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CampaignSettings:
+    """How configurations are chosen and learned from."""
+
+    test_density: str = "pool"  # q: "pool" is p_X, the distribution of the trajectory; "uniform" a constant
+    smoothness: float = math.inf  # alpha
+    dimension: float = INTRINSIC_DIMENSION  # delta
+    exploration: float = 0.1  # share of q in what is aimed for, so that no region starves on few labels
+    seed: int = 0
+    field: FieldSettings = field(default_factory=FieldSettings)
+
+    def __post_init__(self) -> None:
+        if self.test_density not in TEST_DENSITIES:
+            raise ValueError(f"the test density must be one of {', '.join(TEST_DENSITIES)}, got {self.test_density!r}")
+        if not 0.0 <= self.exploration <= 1.0 or self.seed < 0:
+            raise ValueError(
+                f"exploration must lie in [0, 1] and the seed be at least 0, got {self.exploration} and {self.seed}"
+            )
+        formulas.learning_rate(smoothness=self.smoothness, dimension=self.dimension)  # for its checks
+
+
+class Fitted(NamedTuple):
+    """A fit: to how many labels, how many had ever been told by then, and how good it is."""
+
+    labels: int
+    told: int
+    errors: Errors | None  # at the validation configurations
+
+
+class _Left(NamedTuple):
+    """What a step leaves to the next."""
+
+    density: Float[Tensor, " M"]  # p_k
+    shared: Float[Tensor, " D"] | None = None  # Sigma_E
+
+
+class _Candidates(NamedTuple):
+    """The configurations that may be asked for."""
+
+    rows: Int[Tensor, " M"]  # of the pool
+    density: Float[Tensor, " M"]  # p_X
+    permutations: Permutations
+
+
+@final
+class _Ledger:
+    """Who was asked for, who has answered, who failed: a fold over the events. Rows are in the order they came in."""
+
+    def __init__(self) -> None:
+        self.labels: dict[int, tuple[float, list[list[float]]] | None] = {}
+        self.failed: set[int] = set()
+        self.added: list[int] = []  # since the last step, without having been asked for
+        self.told = 0  # labels, those included that replaced others
+        self.history = History()
+        self.fits: tuple[Fitted, ...] = ()
+
+    def apply(self, event: Event) -> None:
+        """Take note of rows "asked" for, labels "told", or a force field "fitted"."""
+        match event["event"]:
+            case "asked":
+                self.history = History((*self.history.steps, Step.from_fields(event["step"])))
+                self.labels |= dict.fromkeys(self.history[-1].indices)
+                self.added = []
+            case "told":
+                self.added += [row for row in (*event["rows"], *event["failed"]) if row not in self.labels]
+                self.labels |= dict.fromkeys(event["failed"])
+                labels = zip(event["energies"], event["forces"], strict=True)
+                self.labels |= dict(zip(event["rows"], labels, strict=True))
+                self.failed = (self.failed | {*event["failed"]}) - {*event["rows"]}
+                self.told += len(event["rows"])
+            case "fitted":
+                errors = None if event["errors"] is None else Errors(*event["errors"])
+                self.fits = (*self.fits, Fitted(event["labels"], event["told"], errors))
+
+    @property
+    def labelled(self) -> list[int]:
+        return [row for row, label in self.labels.items() if label is not None]
+
+    @property
+    def pending(self) -> list[int]:
+        return [row for row, label in self.labels.items() if label is None and row not in self.failed]
+
+
+@final
+class ForceFieldCampaign:
+    """Decides which configurations of a pool to label next; made by `create` or `open`.
+
+    Densities and complexities are at the configurations that may be asked for, whose rows are `candidates`.
+    """
+
+    def __init__(self, pool: Trajectory, candidates: _Candidates, settings: CampaignSettings) -> None:
+        self.pool, self.settings = pool, settings
+        self.candidates, self.pool_density, self._permutations = candidates
+        q = TEST_DENSITIES[settings.test_density](self.pool_density)
+        p_0 = self.pool_density * initial_weights(self.pool_density, q)  # q^(1/2)
+        self.test_density = normalised(q, self.pool_density)
+        self.validation: Trajectory | None = None
+        self.say: Say = logger.info
+        self._fit: Fit = fit_force_field
+        self._campaign: Campaign | None = None
+        self._ledger = _Ledger()
+        self._left = _Left(normalised(p_0, self.pool_density))
+        self._place = {row: place for place, row in enumerate(self.candidates.tolist())}
+        # What has been found out about the labels so far.
+        self._model: ForceField | None = None
+        self._bandwidth: Float[Tensor, " M"] | None = None
+        self._density: Float[Tensor, " M"] | None = None
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | os.PathLike[str] | None,
+        pool: Trajectory,
+        settings: CampaignSettings = CampaignSettings(),  # noqa: B008 - frozen
+        *,
+        available: Bool[Tensor, " N"] | None = None,
+        density: Float[Tensor, " N"] | None = None,
+        validation: Trajectory | None = None,
+        fit: Fit = fit_force_field,
+        say: Say = logger.info,
+    ) -> "ForceFieldCampaign":
+        """A new campaign, kept in a folder or, without one, in memory.
+
+        Args:
+            folder: a new one, or one that is empty.
+            pool: all configurations; labels that it may have are not looked at.
+            settings: how configurations are chosen and learned from, and on which device.
+            available: which configurations may be asked for; by default all.
+            density: p_X, if it is known already; estimating it takes minutes for 100,000 configurations.
+            validation: labelled configurations that errors are reported at, and that are used for nothing else.
+            fit: how a force field comes of labels.
+            say: hears what is going on.
+        """
+        if folder is not None:
+            _check_vacant(Path(folder))
+        candidates = _candidates(pool, available, density, settings.field.device, say)
+        made = cls(pool, candidates, settings)
+        made._fit, made.validation, made.say = fit, validation, say
+        if folder is not None:
+            header = {"kind": KIND, "pool": _about(pool), "settings": asdict(settings)}
+            made._campaign = Campaign.create(folder, header, records={POOL: candidates._asdict()})
+        return made
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | os.PathLike[str],
+        pool: Trajectory,
+        *,
+        device: str | None = None,
+        validation: Trajectory | None = None,
+        fit: Fit = fit_force_field,
+        say: Say = logger.info,
+    ) -> "ForceFieldCampaign":
+        """The campaign of a folder as it was after its last event, on the device it began on or on another.
+
+        Raises:
+            ValueError: the folder holds something else, or the campaign has another pool.
+            BlockingIOError: it is in use already.
+        """
+        campaign = Campaign.open(folder)
+        try:
+            _check_header(campaign, pool)
+            candidates = _Candidates(**load_record(campaign.path / POOL)[0])
+            settings = _restored(CampaignSettings(), campaign.header["settings"])
+            field = settings.field if device is None else replace(settings.field, device=device)
+            opened = cls(pool, candidates, replace(settings, field=field))
+            opened._fit, opened.validation, opened.say = fit, validation, say
+            opened._go_on_with(campaign)
+        except BaseException:
+            campaign.close()
+            raise
+        return opened
+
+    # Asking and telling.
+
+    def ask(self, b: int) -> Int[ndarray, " b"]:
+        """The rows of the next b configurations to label: one pass through the loop of Algorithm 1.
+
+        They are pending until they are told; whoever asks again before that gets others, chosen as if the pending ones
+        were labelled.
+        """
+        left = len(self.candidates) - len(self._ledger.labels)
+        if not 1 <= b <= left:
+            raise ValueError(f"{b} configurations are asked for, and {left} of {len(self.candidates)} are left")
+        following = self._following(b) if len(self._ledger.labelled) >= LEAST_LABELS else None
+        weights = self._weights(self.density if following is None else following.proposal, b)
+        rows = self.candidates[draw_random(weights, self.candidates.numpy()[:, None], b, generator=self._seeded(DRAW))]
+        errors = self.fits[-1].errors if following is not None else None
+        step = Step(
+            number=len(self.history),
+            size=self.size,
+            batch=b,
+            indices=tuple(rows.tolist()),
+            gamma_1=None if following is None else following.gamma_1,
+            gamma_2=None if following is None else following.gamma_2,
+            validation_error=None if errors is None else errors.force_rmse,
+            noise=None,
+            attainable=None,
+        )
+        after = _Left(self.density, self._left.shared)
+        if following is not None:
+            after = _Left(following.density, self.fit().kernel.shared.detach().cpu().clone())
+        if self._campaign is not None:
+            self._campaign.save_step(step.number, {k: v for k, v in after._asdict().items() if v is not None}, {})
+        self._note({"event": "asked", "step": step.to_fields()})
+        self._left, self._density = after, None
+        return rows.numpy()
+
+    def tell(self, rows: Any, energies: Any, forces: Any) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Take energies (m,) in eV and forces (m, N, 3) in eV / Angstrom of m rows, in any order and number.
+
+        What is not finite failed: it is neither learned from nor asked for again. Rows that nobody asked for are
+        welcome. A row that is told again has the new label from then on, unless that failed.
+        """
+        numbers = self._checked_rows(rows)
+        E, F = (np.asarray(part, dtype=np.float64) for part in (energies, forces))
+        shape = (len(numbers), *self.pool.R.shape[1:])
+        if E.shape != shape[:1] or F.shape != shape:
+            raise ValueError(f"energies must have shape {shape[:1]} and forces {shape}, got {E.shape} and {F.shape}")
+        finite = (np.isfinite(E) & np.isfinite(F).all((1, 2))).tolist()
+        labels = dict(zip(numbers, zip(E.tolist(), F.tolist(), strict=True), strict=True))
+        known = self._ledger.labels
+        new = [row for row, is_good in zip(numbers, finite, strict=True) if is_good and known.get(row) != labels[row]]
+        failed = [row for row, is_good in zip(numbers, finite, strict=True) if not is_good and known.get(row) is None]
+        failed = [row for row in failed if row not in self._ledger.failed]
+        if new or failed:
+            columns = {"energies": [labels[row][0] for row in new], "forces": [labels[row][1] for row in new]}
+            self._note({"event": "told", "rows": new, **columns, "failed": failed})
+            self._density = None
+        if new:
+            self._model = self._bandwidth = None
+
+    def fit(self) -> ForceField:
+        """The force field of all labels so far; in a folder, it is in `model.lobal` too."""
+        if self._model is not None:
+            return self._model
+        learned = self.labelled
+        if len(learned) < LEAST_LABELS:
+            raise ValueError(f"a force field needs {LEAST_LABELS} labels, there are {len(learned)}; tell more")
+        shared, generator = self._left.shared, self._seeded(FIT)
+        model = self._fit(learned, self.settings.field, shared=shared, generator=generator, say=self.say)
+        errors = None if self.validation is None else errors_on(model, self.validation)
+        if self._campaign is not None:
+            model.save(self._campaign.path / MODEL)
+        self._note({"event": "fitted", "labels": len(learned), "told": self._ledger.told, "errors": errors})
+        self._model = model
+        return model
+
+    # What is known.
+
+    @property
+    def history(self) -> History:
+        """The steps so far, candidates by their rows in the pool; the validation error is the forces' RMSE."""
+        return self._ledger.history
+
+    @property
+    def fits(self) -> tuple[Fitted, ...]:
+        """The fits so far, whether a step came of them or not."""
+        return self._ledger.fits
+
+    @property
+    def size(self) -> int:
+        """Configurations that have a label or will have one."""
+        return len(self._ledger.labels) - len(self._ledger.failed)
+
+    @property
+    def pending(self) -> Int[ndarray, " n"]:
+        """Rows asked for whose labels are still to come."""
+        return np.array(self._ledger.pending, dtype=np.int64)
+
+    @property
+    def failed(self) -> Int[ndarray, " n"]:
+        """Rows that have no label and will have none."""
+        return np.array(sorted(self._ledger.failed), dtype=np.int64)
+
+    @property
+    def labelled(self) -> Trajectory:
+        """All configurations with a label, in the order they were asked for."""
+        rows = torch.tensor(self._ledger.labelled, dtype=torch.long)
+        labels = [label for label in self._ledger.labels.values() if label is not None]
+        energies, forces = (torch.tensor([each[i] for each in labels], dtype=torch.float64) for i in (0, 1))
+        chosen = replace(self.pool, energies=None, forces=None).at(rows)
+        return replace(chosen, energies=energies, forces=forces.reshape(chosen.R.shape), row=rows)
+
+    @property
+    def density(self) -> Float[Tensor, " M"]:
+        """p_k: what the configurations follow that were asked for or told, at equal norm with p_X."""
+        if self._density is None:
+            b, total = len(self._ledger.added), len(self._ledger.labels)
+            p = self._left.density
+            self._density = p if b == 0 else ((total - b) * p + b * self._density_of(self._ledger.added)) / total
+        return self._density
+
+    @property
+    def complexity(self) -> Float[Tensor, " M"]:
+        """LFC up to a constant factor, Eq. (eq:approxLFC), by the force field of all labels so far."""
+        if self._bandwidth is None:
+            field = self.fit()
+            self.say(f"local bandwidths of {len(self.candidates)} configurations")
+            self._bandwidth = torch.from_numpy(field.local_bandwidth(self.pool.R[self.candidates]))
+        density = self.density.clamp_min(torch.finfo(self.density.dtype).tiny)
+        return formulas.local_complexity(self._bandwidth, density, **self._orders)
+
+    def superior_density(self) -> Float[Tensor, " M"]:
+        """The superior training density for labels without noise, Eq. (eq:approxPOpt), at equal norm with p_X."""
+        noise = torch.ones_like(self.test_density)
+        p_sup = formulas.superior_density(self.complexity, self.test_density, noise, **self._orders)
+        return normalised(p_sup, self.pool_density)
+
+    def close(self) -> None:
+        """Let go of the folder, so that another process may open it."""
+        if self._campaign is not None:
+            self._campaign.close()
+
+    def __enter__(self) -> "ForceFieldCampaign":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # One step.
+
+    @property
+    def _orders(self) -> dict[str, float]:
+        return {"smoothness": self.settings.smoothness, "dimension": self.settings.dimension}
+
+    def _seeded(self, purpose: int) -> torch.Generator:
+        sequence = np.random.SeedSequence([self.settings.seed, len(self.history), purpose])
+        return torch.Generator().manual_seed(int(sequence.generate_state(1)[0]))
+
+    def _following(self, b: int) -> NextDensity:
+        """p_k+1 for b more configurations, and the density to draw them from."""
+        target = with_exploration(self.superior_density(), self.test_density, self.settings.exploration)
+        return next_density(self.density, target, self.pool_density, n=len(self._ledger.labels), b=b)
+
+    def _weights(self, proposal: Float[Tensor, " M"], b: int) -> Float[Tensor, " M"]:
+        """Importance weights, none of rows that have been drawn; those not proposed come when no others are left."""
+        used = torch.tensor([self._place[row] for row in self._ledger.labels], dtype=torch.long)
+        weights = (proposal / self.pool_density).index_fill(0, used, 0.0)
+        if int((weights > 0).sum()) < b:
+            weights = weights.clamp_min(LAST * max(1.0, weights.max().item())).index_fill(0, used, 0.0)
+        return weights
+
+    def _density_of(self, rows: list[int]) -> Float[Tensor, " M"]:
+        """The density of configurations nobody asked for: estimated, or taken to be the test density if few."""
+        if len(rows) < LEAST_LABELS:
+            return self.test_density
+        at, of = (
+            _descriptors(self.pool.R[part], self.settings.field.device)
+            for part in (self.candidates, torch.tensor(rows))
+        )
+        estimate = configuration_density(at, of, self._permutations.to(of.device), say=self.say)
+        return normalised(estimate.cpu(), self.pool_density)
+
+    def _checked_rows(self, rows: Any) -> list[int]:  # noqa: ANN401 - array-likes of any kind
+        numbers: list[Any] = np.asarray(rows).tolist()
+        if not isinstance(numbers, list) or any(row not in self._place for row in numbers):
+            raise ValueError(
+                f"rows are numbers of those {len(self.candidates)} of the pool's {len(self.pool)} configurations that "
+                f"may be asked for, got {rows!r}"
+            )
+        if len({*numbers}) < len(numbers):
+            raise ValueError(f"a row can be told once at a time, got {rows!r}")
+        return [int(row) for row in numbers]
+
+    # Events.
+
+    def _note(self, event: Event) -> None:
+        """An event: on disk first, then in force."""
+        if self._campaign is not None:
+            self._campaign.append(event)
+        self._ledger.apply(event)
+
+    def _go_on_with(self, campaign: Campaign) -> None:
+        for event in campaign.events:
+            self._ledger.apply(event)
+        self._campaign = campaign
+        if len(self.history) > 0:
+            self._left = _Left(**campaign.load_step(len(self.history) - 1)[0])
+        if self.fits and self.fits[-1].told == self._ledger.told:
+            try:
+                self._model = ForceField.load(campaign.path / MODEL, self.settings.field.device)
+            except (ValueError, OSError) as error:
+                logger.warning("%s cannot be read and is fitted again: %s", campaign.path / MODEL, error)
+
+
+def _candidates(
+    pool: Trajectory,
+    available: Bool[Tensor, " N"] | None,
+    density: Float[Tensor, " N"] | None,
+    device: str | None,
+    say: Say,
+) -> _Candidates:
+    """The configurations that may be asked for, with their density and the symmetries that they show."""
+    for name, part in (("available", available), ("density", density)):
+        if part is not None and part.shape != (len(pool),):
+            raise ValueError(f"{name} must be one value per configuration, ({len(pool)},), got {tuple(part.shape)}")
+    rows = torch.arange(len(pool)) if available is None else available.nonzero()[:, 0]
+    if len(rows) < LEAST_LABELS:
+        raise ValueError(f"at least {LEAST_LABELS} configurations are needed to choose from, got {len(rows)}")
+    say(f"looking for symmetries of {len(rows)} configurations")
+    permutations = permutation_group(pool.R[rows], pool.species)
+    if density is not None:
+        return _Candidates(rows, density[rows].cpu().clone(), permutations)
+    values = _descriptors(pool.R[rows], device)
+    p_X = configuration_density(values, values, permutations.to(values.device), say=say)
+    return _Candidates(rows, p_X.cpu(), permutations)
+
+
+def _descriptors(R: Positions, device: str | None) -> Descriptors:
+    parts = R.to(resolve_device(device)).split(CHECKED_TOGETHER)
+    return torch.cat([describe(part).values for part in parts])
+
+
+# Folders.
+
+
+def _about(pool: Trajectory) -> dict[str, Any]:
+    """What a pool is known by."""
+    content = (pool.species.numpy().tobytes(), pool.R.contiguous().numpy().tobytes())
+    fingerprint = hashlib.sha256(b"".join(content)).hexdigest()
+    return {"sha256": fingerprint, "n": len(pool), "species": pool.species.tolist(), "source": pool.source}
+
+
+def _check_vacant(folder: Path) -> None:
+    """Refuse a folder in use before the work, and one whose files are somebody else's."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    strange = sorted(name for name in names - LEFT_BY_CREATION if not name.startswith("."))
+    if "header.json" in names or (folder.exists() and not folder.is_dir()):
+        raise FileExistsError(f"{folder} is a file or holds a campaign already; open that or choose another folder")
+    if strange:
+        raise FileExistsError(f"{folder} holds {strange[0]} and is no campaign; choose a folder that is new or empty")
+
+
+def _check_header(campaign: Campaign, pool: Trajectory) -> None:
+    header = campaign.header
+    if header.get("kind") != KIND:
+        raise ValueError(f"{campaign.path} holds a campaign, but not one of a force field; choose another folder")
+    ours, begun = _about(pool), header["pool"]
+    if ours["sha256"] != begun["sha256"]:
+        raise ValueError(
+            f"{pool.source} is not the pool that campaign {campaign.path} was begun with: that was {begun['source']}, "
+            f"{begun['n']} configurations of atoms {begun['species']}, this has {ours['n']} of {ours['species']}"
+            f"{', at other positions' if ours['n'] == begun['n'] else ''}; choose another folder for another pool"
+        )
+
+
+def _restored(defaults: Settings, entries: dict[str, Any]) -> Settings:
+    """Settings that were written as JSON: lists are tuples again, and settings within settings what they were."""
+    values: dict[str, Any] = {each.name: entries[each.name] for each in fields(defaults) if each.name in entries}
+    for name, value in values.items():
+        if is_dataclass(getattr(defaults, name)):
+            values[name] = _restored(getattr(defaults, name), value)
+        elif isinstance(value, list):
+            values[name] = tuple(value)
+    return replace(defaults, **values)
