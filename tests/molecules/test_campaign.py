@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.molecules.campaign import CampaignSettings, ForceFieldCampaign
+from lobal.molecules.campaign import ForceFieldCampaign
+from lobal.molecules.campaign_record import CampaignSettings
 from lobal.molecules.evaluation import errors_on
 from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import ForceField

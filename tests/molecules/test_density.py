@@ -108,7 +108,7 @@ def test_progress_is_told_in_tenths(generator: torch.Generator, monkeypatch: pyt
 
 def test_the_first_configurations_are_drawn_by_the_root_of_the_test_density() -> None:
     p = torch.tensor([1.0, 4.0, 16.0], dtype=torch.float64)
-    along, uniform = (initial_weights(p, density_of_tests(name, p)) for name in ("trajectory", "uniform"))
+    along, uniform = (initial_weights(p, density_of_tests(name, p)) for name in ("pool", "uniform"))
     torch.testing.assert_close(along, p.pow(-0.5), **EXACT)
     torch.testing.assert_close(uniform, p.reciprocal(), **EXACT)
 
@@ -129,7 +129,7 @@ def test_what_has_no_density_is_refused(generator: torch.Generator) -> None:
 
 def test_an_unknown_test_density_and_an_empty_place_are_refused() -> None:
     p = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"one of \['trajectory', 'uniform'\], got 'md'"):
+    with pytest.raises(ValueError, match=r"one of \['pool', 'uniform'\], got 'md'"):
         density_of_tests("md", p)
     with pytest.raises(ValueError, match=r"above zero, got 0\.0 at row 1"):
         initial_weights(p, p)

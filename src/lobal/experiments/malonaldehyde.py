@@ -31,7 +31,8 @@ from torch import Tensor
 from lobal.arrays import resolve_device
 from lobal.complexity import local_complexity, smoothness_of_fall
 from lobal.experiments.repetitions import Result
-from lobal.molecules.campaign import CampaignSettings, ForceFieldCampaign
+from lobal.molecules.campaign import ForceFieldCampaign
+from lobal.molecules.campaign_record import CampaignSettings
 from lobal.molecules.density import configuration_density
 from lobal.molecules.descriptor import Positions, describe
 from lobal.molecules.fitting import FieldSettings, fit_force_field

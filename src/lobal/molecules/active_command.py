@@ -19,8 +19,9 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.arrays import resolve_device
-from lobal.molecules.campaign import LEAST_LABELS, MODEL, CampaignSettings, Fitted, ForceFieldCampaign
-from lobal.molecules.command import _status as status_line
+from lobal.molecules.campaign import ForceFieldCampaign
+from lobal.molecules.campaign_record import LEAST_LABELS, MODEL, CampaignSettings, Fitted
+from lobal.molecules.command import status_line
 from lobal.molecules.fitting import FieldSettings
 from lobal.molecules.training import TRAJECTORIES_PER_VALIDATION
 from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, write_configurations

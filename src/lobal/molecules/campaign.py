@@ -5,14 +5,12 @@ before anything else happens, and everything random at step k is seeded by the c
 instant and gone on with, it asks for the same rows.
 """
 
-import hashlib
 import logging
-import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -21,116 +19,38 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal import complexity as formulas
-from lobal.arrays import resolve_device
 from lobal.density import normalised
-from lobal.molecules.density import configuration_density, initial_weights, trajectory_density, uniform_density
-from lobal.molecules.descriptor import Descriptors, Positions, describe
-from lobal.molecules.evaluation import Errors, errors_on
-from lobal.molecules.fitting import FieldSettings, fit_force_field
-from lobal.molecules.forcefield import INTRINSIC_DIMENSION, ForceField
-from lobal.molecules.mixture import GateSettings
-from lobal.molecules.permutations import Permutations
-from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.trajectory import CHECKED_TOGETHER, Trajectory
+from lobal.molecules.campaign_record import (
+    KIND,
+    LEAST_LABELS,
+    MODEL,
+    POOL,
+    CampaignSettings,
+    Candidates,
+    Fitted,
+    Ledger,
+    Left,
+    Say,
+    about_pool,
+    candidates_of,
+    check_header,
+    check_vacant,
+    descriptors,
+    restored,
+)
+from lobal.molecules.density import TEST_DENSITIES, configuration_density, initial_weights
+from lobal.molecules.evaluation import errors_on
+from lobal.molecules.fitting import fit_force_field
+from lobal.molecules.forcefield import ForceField
+from lobal.molecules.trajectory import Trajectory
 from lobal.record import Campaign, Event, History, Step, load_record
 from lobal.sampling import NextDensity, draw_random, next_density, with_exploration
 
 logger = logging.getLogger(__name__)
-Settings = TypeVar("Settings", "CampaignSettings", FieldSettings, GateSettings)
-Say: TypeAlias = Callable[[str], None]
 Fit: TypeAlias = Callable[..., ForceField]  # called as `fit_force_field` is
 
-KIND = "force field campaign"  # how a folder says what it holds
-POOL, MODEL = "pool.lobal", "model.lobal"
-LEFT_BY_CREATION = {"lock", "journal.jsonl", POOL}  # where it was cut short
-LEAST_LABELS = 10  # fewer say nothing about bandwidths; until then draws are from p_0
 LAST = 1e-12  # weight of configurations that come when no others are left, relative to the largest
 DRAW, FIT = 0, 1  # what a seed is for
-TEST_DENSITIES = {"pool": trajectory_density, "uniform": uniform_density}
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class CampaignSettings:
-    """How configurations are chosen and learned from."""
-
-    test_density: str = "pool"  # q: "pool" is p_X, the distribution of the trajectory; "uniform" a constant
-    smoothness: float = math.inf  # alpha
-    dimension: float = INTRINSIC_DIMENSION  # delta
-    exploration: float = 0.1  # share of q in what is aimed for, so that no region starves on few labels
-    seed: int = 0
-    field: FieldSettings = field(default_factory=FieldSettings)
-
-    def __post_init__(self) -> None:
-        if self.test_density not in TEST_DENSITIES:
-            raise ValueError(f"the test density must be one of {', '.join(TEST_DENSITIES)}, got {self.test_density!r}")
-        if not 0.0 <= self.exploration <= 1.0 or self.seed < 0:
-            raise ValueError(
-                f"exploration must lie in [0, 1] and the seed be at least 0, got {self.exploration} and {self.seed}"
-            )
-        formulas.learning_rate(smoothness=self.smoothness, dimension=self.dimension)  # for its checks
-
-
-class Fitted(NamedTuple):
-    """A fit: to how many labels, how many had ever been told by then, and how good it is."""
-
-    labels: int
-    told: int
-    errors: Errors | None  # at the validation configurations
-
-
-class _Left(NamedTuple):
-    """What a step leaves to the next."""
-
-    density: Float[Tensor, " M"]  # p_k
-    shared: Float[Tensor, " D"] | None = None  # Sigma_E
-
-
-class _Candidates(NamedTuple):
-    """The configurations that may be asked for."""
-
-    rows: Int[Tensor, " M"]  # of the pool
-    density: Float[Tensor, " M"]  # p_X
-    permutations: Permutations
-
-
-@final
-class _Ledger:
-    """Who was asked for, who has answered, who failed: a fold over the events. Rows are in the order they came in."""
-
-    def __init__(self) -> None:
-        self.labels: dict[int, tuple[float, list[list[float]]] | None] = {}
-        self.failed: set[int] = set()
-        self.added: list[int] = []  # since the last step, without having been asked for
-        self.told = 0  # labels, those included that replaced others
-        self.history = History()
-        self.fits: tuple[Fitted, ...] = ()
-
-    def apply(self, event: Event) -> None:
-        """Take note of rows "asked" for, labels "told", or a force field "fitted"."""
-        match event["event"]:
-            case "asked":
-                self.history = History((*self.history.steps, Step.from_fields(event["step"])))
-                self.labels |= dict.fromkeys(self.history[-1].indices)
-                self.added = []
-            case "told":
-                self.added += [row for row in (*event["rows"], *event["failed"]) if row not in self.labels]
-                self.labels |= dict.fromkeys(event["failed"])
-                labels = zip(event["energies"], event["forces"], strict=True)
-                self.labels |= dict(zip(event["rows"], labels, strict=True))
-                self.failed = (self.failed | {*event["failed"]}) - {*event["rows"]}
-                self.told += len(event["rows"])
-            case "fitted":
-                errors = None if event["errors"] is None else Errors(*event["errors"])
-                self.fits = (*self.fits, Fitted(event["labels"], event["told"], errors))
-
-    @property
-    def labelled(self) -> list[int]:
-        return [row for row, label in self.labels.items() if label is not None]
-
-    @property
-    def pending(self) -> list[int]:
-        return [row for row, label in self.labels.items() if label is None and row not in self.failed]
 
 
 @final
@@ -140,7 +60,7 @@ class ForceFieldCampaign:
     Densities and complexities are at the configurations that may be asked for, whose rows are `candidates`.
     """
 
-    def __init__(self, pool: Trajectory, candidates: _Candidates, settings: CampaignSettings) -> None:
+    def __init__(self, pool: Trajectory, candidates: Candidates, settings: CampaignSettings) -> None:
         self.pool, self.settings = pool, settings
         self.candidates, self.pool_density, self._permutations = candidates
         q = TEST_DENSITIES[settings.test_density](self.pool_density)
@@ -150,8 +70,8 @@ class ForceFieldCampaign:
         self.say: Say = logger.info
         self._fit: Fit = fit_force_field
         self._campaign: Campaign | None = None
-        self._ledger = _Ledger()
-        self._left = _Left(normalised(p_0, self.pool_density))
+        self._ledger = Ledger()
+        self._left = Left(normalised(p_0, self.pool_density))
         self._place = {row: place for place, row in enumerate(self.candidates.tolist())}
         # What has been found out about the labels so far.
         self._model: ForceField | None = None
@@ -184,12 +104,12 @@ class ForceFieldCampaign:
             say: hears what is going on.
         """
         if folder is not None:
-            _check_vacant(Path(folder))
-        candidates = _candidates(pool, available, density, settings.field.device, say)
+            check_vacant(Path(folder))
+        candidates = candidates_of(pool, available, density, settings.field.device, say)
         made = cls(pool, candidates, settings)
         made._fit, made.validation, made.say = fit, validation, say
         if folder is not None:
-            header = {"kind": KIND, "pool": _about(pool), "settings": asdict(settings)}
+            header = {"kind": KIND, "pool": about_pool(pool), "settings": asdict(settings)}
             made._campaign = Campaign.create(folder, header, records={POOL: candidates._asdict()})
         return made
 
@@ -212,9 +132,9 @@ class ForceFieldCampaign:
         """
         campaign = Campaign.open(folder)
         try:
-            _check_header(campaign, pool)
-            candidates = _Candidates(**load_record(campaign.path / POOL)[0])
-            settings = _restored(CampaignSettings(), campaign.header["settings"])
+            check_header(campaign, pool)
+            candidates = Candidates(**load_record(campaign.path / POOL)[0])
+            settings = restored(CampaignSettings(), campaign.header["settings"])
             field = settings.field if device is None else replace(settings.field, device=device)
             opened = cls(pool, candidates, replace(settings, field=field))
             opened._fit, opened.validation, opened.say = fit, validation, say
@@ -250,9 +170,9 @@ class ForceFieldCampaign:
             noise=None,
             attainable=None,
         )
-        after = _Left(self.density, self._left.shared)
+        after = Left(self.density, self._left.shared)
         if following is not None:
-            after = _Left(following.density, self.fit().kernel.shared.detach().cpu().clone())
+            after = Left(following.density, self.fit().kernel.shared.detach().cpu().clone())
         if self._campaign is not None:
             self._campaign.save_step(step.number, {k: v for k, v in after._asdict().items() if v is not None}, {})
         self._note({"event": "asked", "step": step.to_fields()})
@@ -399,8 +319,7 @@ class ForceFieldCampaign:
         if len(rows) < LEAST_LABELS:
             return self.test_density
         at, of = (
-            _descriptors(self.pool.R[part], self.settings.field.device)
-            for part in (self.candidates, torch.tensor(rows))
+            descriptors(self.pool.R[part], self.settings.field.device) for part in (self.candidates, torch.tensor(rows))
         )
         estimate = configuration_density(at, of, self._permutations.to(of.device), say=self.say)
         return normalised(estimate.cpu(), self.pool_density)
@@ -429,81 +348,9 @@ class ForceFieldCampaign:
             self._ledger.apply(event)
         self._campaign = campaign
         if len(self.history) > 0:
-            self._left = _Left(**campaign.load_step(len(self.history) - 1)[0])
+            self._left = Left(**campaign.load_step(len(self.history) - 1)[0])
         if self.fits and self.fits[-1].told == self._ledger.told:
             try:
                 self._model = ForceField.load(campaign.path / MODEL, self.settings.field.device)
             except (ValueError, OSError) as error:
                 logger.warning("%s cannot be read and is fitted again: %s", campaign.path / MODEL, error)
-
-
-def _candidates(
-    pool: Trajectory,
-    available: Bool[Tensor, " N"] | None,
-    density: Float[Tensor, " N"] | None,
-    device: str | None,
-    say: Say,
-) -> _Candidates:
-    """The configurations that may be asked for, with their density and the symmetries that they show."""
-    for name, part in (("available", available), ("density", density)):
-        if part is not None and part.shape != (len(pool),):
-            raise ValueError(f"{name} must be one value per configuration, ({len(pool)},), got {tuple(part.shape)}")
-    rows = torch.arange(len(pool)) if available is None else available.nonzero()[:, 0]
-    if len(rows) < LEAST_LABELS:
-        raise ValueError(f"at least {LEAST_LABELS} configurations are needed to choose from, got {len(rows)}")
-    say(f"looking for symmetries of {len(rows)} configurations")
-    permutations = permutation_group(pool.R[rows], pool.species)
-    if density is not None:
-        return _Candidates(rows, density[rows].cpu().clone(), permutations)
-    values = _descriptors(pool.R[rows], device)
-    p_X = configuration_density(values, values, permutations.to(values.device), say=say)
-    return _Candidates(rows, p_X.cpu(), permutations)
-
-
-def _descriptors(R: Positions, device: str | None) -> Descriptors:
-    parts = R.to(resolve_device(device)).split(CHECKED_TOGETHER)
-    return torch.cat([describe(part).values for part in parts])
-
-
-# Folders.
-
-
-def _about(pool: Trajectory) -> dict[str, Any]:
-    """What a pool is known by."""
-    content = (pool.species.numpy().tobytes(), pool.R.contiguous().numpy().tobytes())
-    fingerprint = hashlib.sha256(b"".join(content)).hexdigest()
-    return {"sha256": fingerprint, "n": len(pool), "species": pool.species.tolist(), "source": pool.source}
-
-
-def _check_vacant(folder: Path) -> None:
-    """Refuse a folder in use before the work, and one whose files are somebody else's."""
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    strange = sorted(name for name in names - LEFT_BY_CREATION if not name.startswith("."))
-    if "header.json" in names or (folder.exists() and not folder.is_dir()):
-        raise FileExistsError(f"{folder} is a file or holds a campaign already; open that or choose another folder")
-    if strange:
-        raise FileExistsError(f"{folder} holds {strange[0]} and is no campaign; choose a folder that is new or empty")
-
-
-def _check_header(campaign: Campaign, pool: Trajectory) -> None:
-    header = campaign.header
-    if header.get("kind") != KIND:
-        raise ValueError(f"{campaign.path} holds a campaign, but not one of a force field; choose another folder")
-    ours, begun = _about(pool), header["pool"]
-    if ours["sha256"] != begun["sha256"]:
-        raise ValueError(
-            f"{pool.source} is not the pool that campaign {campaign.path} was begun with: that was {begun['source']}, "
-            f"{begun['n']} configurations of atoms {begun['species']}, this has {ours['n']} of {ours['species']}"
-            f"{', at other positions' if ours['n'] == begun['n'] else ''}; choose another folder for another pool"
-        )
-
-
-def _restored(defaults: Settings, entries: dict[str, Any]) -> Settings:
-    """Settings that were written as JSON: lists are tuples again, and settings within settings what they were."""
-    values: dict[str, Any] = {each.name: entries[each.name] for each in fields(defaults) if each.name in entries}
-    for name, value in values.items():
-        if is_dataclass(getattr(defaults, name)):
-            values[name] = _restored(getattr(defaults, name), value)
-        elif isinstance(value, list):
-            values[name] = tuple(value)
-    return replace(defaults, **values)

@@ -57,7 +57,7 @@ def train(request: TrainRequest, *, quiet: bool) -> None:
     training = request.training()
     if not request.output.resolve().parent.is_dir():
         raise ValueError(f"there is no folder {request.output.parent} for the force field; make it first")
-    with _status(quiet) as say:
+    with status_line(quiet) as say:
         say(f"reading {request.data}")
         trajectory = read_trajectory(request.data, energy_unit=request.energy_unit, length_unit=request.length_unit)
         result = trained(trajectory, training, say)
@@ -71,7 +71,7 @@ def evaluate(
     model: Path, data: Path, *, as_json: bool, energy_unit: str | None, length_unit: str | None, device: str | None
 ) -> None:
     """Print the errors of a saved force field, as a table or as JSON and nothing else."""
-    with _status(quiet=False) as say:
+    with status_line(quiet=False) as say:
         force_field = ForceField.load(model, device)
         say(f"reading {data}")
         trajectory = read_trajectory(data, energy_unit=energy_unit, length_unit=length_unit)
@@ -117,7 +117,7 @@ def _print(*lines: str) -> None:
 
 
 @contextmanager
-def _status(quiet: bool) -> Iterator[Callable[[str], None]]:
+def status_line(quiet: bool) -> Iterator[Callable[[str], None]]:
     """What is going on, on the error stream, so that what is printed can be read by other programs."""
     if quiet:
         yield lambda _: None

@@ -85,7 +85,7 @@ def trajectory_density(pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]
 
 
 TEST_DENSITIES: dict[str, Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]] = {
-    "trajectory": trajectory_density,
+    "pool": trajectory_density,
     "uniform": uniform_density,
 }
 

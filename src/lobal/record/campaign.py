@@ -72,7 +72,7 @@ class Campaign:
             for name, tensors in (records or {}).items():
                 make_folder((folder / name).parent)
                 save_record(folder / name, tensors, {})
-            undo.callback((folder / JOURNAL).unlink, missing_ok=True)
+            undo.callback(_remove_journal_of_none, folder)
             write_atomically(folder / JOURNAL, journal_lines)
             # The header comes last: with it the folder is a campaign, and a creation that was cut short can be redone.
             write_atomically(folder / HEADER, json.dumps(content, indent=2).encode())
@@ -169,6 +169,12 @@ class Campaign:
 
     def _step_path(self, number: int) -> Path:
         return self.path / STEPS / f"{number:04d}.lobal"
+
+
+def _remove_journal_of_none(folder: Path) -> None:
+    """Remove the journal of a creation that was cut short; with the header in place there is a campaign."""
+    if not (folder / HEADER).exists():
+        (folder / JOURNAL).unlink(missing_ok=True)
 
 
 def _locked(folder: Path, undo: ExitStack) -> Lock:
