@@ -148,3 +148,11 @@ def test_savings_follow_the_slope_of_the_learning_curve() -> None:
     assert found.measured[0] == pytest.approx(0.9)
     assert found.measured[1] == pytest.approx(0.0, abs=1e-9)
     assert math.isfinite(found.slope)
+
+
+def test_transitions_of_malonaldehyde_are_more_complex_than_its_stable_states() -> None:
+    """On the maps that a campaign along the trajectory has left."""
+    drawn = json.loads((Path(__file__).parents[2] / "docs/results/malonaldehyde/maps_pool.json").read_text())
+    for name in ("complexity", "complexity_smooth"):
+        found = contrast(drawn, name)
+        assert found["complexity_at_top"] > 1.2 * max(found["complexity_at_states"])
