@@ -129,8 +129,10 @@ def test_the_climb_ends() -> None:
 
 
 def test_bandwidth_and_noise_are_chosen_together() -> None:
-    best = chosen(distance_to(2.0, 1e4 * module.NOISE), 1000)
+    best = chosen(distance_to(2.0, 1e4 * module.NOISE), 100)
     assert best[:2] == pytest.approx((2.0, 1e4 * module.NOISE))
+    more = chosen(distance_to(2.0, 1e4 * module.NOISE), 1000)  # tried on a quarter of them
+    assert more.bandwidth == pytest.approx(2.0 * 0.25**module.FALL)
 
 
 @pytest.mark.parametrize("radial", [gaussian, matern52])

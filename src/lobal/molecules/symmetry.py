@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 # Partial matches that the search keeps. For toluene, 32 find the best match of every two configurations and 16 of 99%.
 BEAM_WIDTH = 64
 # Pairs of configurations grow with the square of their number; more do not show more.
-MOST_CONFIGURATIONS = 100
+MOST_CONFIGURATIONS = 60
 # Permuted configurations may be this much farther from the data than the data from each other. On 50 configurations of
 # malonaldehyde the factor is 0.9 to 1.2 for its symmetries and 3.5 or more for other exchanges of like atoms.
 TOLERANCE = 1.5
