@@ -9,6 +9,7 @@ python benchmarks/sgdml_package.py $LOBAL_DATA/rmd17_malonaldehyde_9633.npz \
 import json
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,7 +112,7 @@ def main(
     record = {
         "experiment": "force fields of malonaldehyde (rMD17, 500 configurations) beside the sgdml package, one thread",
         "command": f"python benchmarks/sgdml_package.py {data.name} --splits {splits}",
-        "versions": versions() | {"sgdml": "1.0.3"},
+        "versions": versions() | {"sgdml": version("sgdml")},
         "results": results,
     }
     output.parent.mkdir(parents=True, exist_ok=True)

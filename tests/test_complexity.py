@@ -190,6 +190,8 @@ def test_the_smoothness_is_that_by_which_bandwidths_fall(
     assert smoothness_of_fall(torch.zeros_like(fall), denser, dimension=dimension) == math.inf
     assert smoothness_of_fall(denser, denser, dimension=dimension) == math.inf
     assert smoothness_of_fall(-denser, denser, dimension=dimension) == 0.01
+    with pytest.raises(ValueError, match="says nothing about smoothness"):
+        smoothness_of_fall(fall, torch.zeros_like(denser), dimension=dimension)
 
 
 @every_smoothness

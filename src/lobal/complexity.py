@@ -79,6 +79,8 @@ def smoothness_of_fall(
     next to zero where they fall faster than any function allows.
     """
     _check(math.inf, dimension)
+    if not log_density.any():
+        raise ValueError("the density of labels is the same in both training sets, and says nothing about smoothness")
     fall = -(log_bandwidth @ log_density) / log_density.square().sum()
     return math.inf if fall <= 0.0 else max(0.5 * (1.0 / fall.item() - dimension), SMALLEST_SMOOTHNESS)
 

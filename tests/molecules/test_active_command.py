@@ -174,6 +174,21 @@ def test_some_labels_at_a_time_will_do_and_frames_may_fail() -> None:
     assert "12 labels, 2 failed; force field in" in output
 
 
+def test_failures_are_made_up_for() -> None:
+    active("plain.npz", "campaign", *SIZES)
+
+    def failed(frames: Trajectory) -> Trajectory:
+        assert frames.energies is not None
+        return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2]), torch.nan))
+
+    computed("first.npz", change=failed)
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz")
+    assert "The next 9 configurations" in output
+    assert computed("second.npz") == 9
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "second.npz")
+    assert "20 labels, 1 failed; force field in" in output
+
+
 def test_labels_of_other_frames_are_welcome_and_strangers_are_not_used() -> None:
     some = WATER.at(slice(18))
     R = torch.cat([some.R[:15], water(3, seed=9).R])

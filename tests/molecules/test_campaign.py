@@ -27,7 +27,7 @@ POOL = water(120)
 assert POOL.energies is not None
 assert POOL.forces is not None
 ENERGIES, FORCES = POOL.energies.numpy(), POOL.forces.numpy()
-QUICK = FieldSettings(anisotropic=False, bandwidths=(0.125, 0.25, 0.5, 1.0), gate=GateSettings(inducing=12))
+QUICK = FieldSettings(anisotropic=False, inducing=6, bandwidths=(0.125, 0.25, 0.5, 1.0), gate=GateSettings(inducing=12))
 FIELD = fit_force_field(water(20, seed=1), QUICK, generator=torch.Generator().manual_seed(0))
 
 
@@ -43,10 +43,12 @@ class FakeFit:
         settings: FieldSettings,  # noqa: ARG002 - as every fit
         *,
         shared: Tensor | None,
+        permutations: Tensor,
         generator: torch.Generator,
         say: Callable[[str], None],  # noqa: ARG002
     ) -> ForceField:
         assert learned.energies is not None
+        assert len(permutations) == 2  # those of the pool
         self.shared.append(shared)
         power = 0.5 + torch.rand(1, dtype=torch.float64, generator=generator).item() + learned.energies.std().item()
         trained = len(learned) * FIELD.kernel.shared if shared is None else shared
@@ -141,6 +143,27 @@ def test_sigma_is_trained_once(tmp_path: Path) -> None:
     assert [shared is None or torch.equal(shared, first) for shared in fit.shared] == [True, True]
     assert fit.shared[1] is not None
     torch.testing.assert_close(again.fit().kernel.shared, first)
+
+
+def test_sigma_is_trained_anew_while_there_are_too_few_configurations_for_it() -> None:
+    campaign = ForceFieldCampaign.create(
+        None, POOL, CampaignSettings(field=replace(QUICK, inducing=7)), fit=(fit := FakeFit())
+    )
+    run(campaign, (12, 16, 20))
+    campaign.fit()
+    assert [shared is None for shared in fit.shared] == [True, True, False]
+    torch.testing.assert_close(campaign.fit().kernel.shared, 16 * FIELD.kernel.shared)
+
+
+def test_a_single_expert_cannot_lead_a_campaign() -> None:
+    with pytest.raises(ValueError, match="goes by local bandwidths, which a mixture alone has"):
+        CampaignSettings(field=replace(QUICK, mixture=False))
+
+
+def test_rows_are_a_list_of_numbers() -> None:
+    campaign = begun()
+    with pytest.raises(ValueError, match="rows are numbers of those"):
+        campaign.tell([[1], [2]], [0.0, 0.0], torch.zeros(2, 3, 3))
 
 
 def test_a_real_force_field_is_fitted_and_its_errors_are_noted(tmp_path: Path) -> None:

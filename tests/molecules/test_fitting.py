@@ -93,9 +93,54 @@ def test_the_best_expert_alone_is_that_of_the_mixture() -> None:
         ({"labels": "dipoles"}, "labels must be one of ENERGIES, FORCES, BOTH, got 'dipoles'"),
         ({"bandwidths": (1.0,)}, "bandwidths must be two or more"),
         ({"bandwidths": (2.0, 1.0)}, "positive and increasing"),
+        ({"bandwidths": (0.5, float("nan"))}, "positive and increasing"),
         ({"noise": 0.0}, "noise must be positive and finite, got 0.0"),
+        ({"inducing": 0}, "inducing and folds must be at least 1, got 0 and 2"),
     ],
 )
 def test_wrong_settings_are_refused(changed: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SETTINGS, **changed)  # type: ignore[arg-type]
+
+
+def test_forces_alone_are_enough_for_a_mixture() -> None:
+    """Without energies experts have no zero in common of their own."""
+    settings = replace(SETTINGS, labels="FORCES")
+    forces_alone = replace(water(40), energies=None)
+    field = fit_force_field(forces_alone, settings, generator=torch.Generator().manual_seed(0))
+    mixture, best = (errors_on(each, water(100, seed=1)) for each in (field, field.expert(field.about["best_expert"])))
+    assert mixture.force_mae is not None
+    assert best.force_mae is not None
+    assert mixture.force_mae < 1.2 * best.force_mae
+    R, step = water(1, seed=1).R, 1e-5
+    move = step * torch.randn(1, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    change = field.predict(R + move).energies - field.predict(R - move).energies
+    np.testing.assert_allclose(change, -2.0 * (field.predict(R).forces * move.numpy()).sum((1, 2)), rtol=1e-4)
+
+
+def test_repeated_configurations_are_no_obstacle() -> None:
+    molecules = water(30)
+    swapped = molecules.R[:2][:, [0, 2, 1]]
+    assert molecules.forces is not None
+    assert molecules.energies is not None
+    more = replace(
+        molecules,
+        R=torch.cat([molecules.R, molecules.R[:1], swapped]),
+        energies=torch.cat([molecules.energies, molecules.energies[:1], molecules.energies[:2]]),
+        forces=torch.cat([molecules.forces, molecules.forces[:1], molecules.forces[:2][:, [0, 2, 1]]]),
+    )
+    settings = replace(SETTINGS, gate=GateSettings(inducing=100))
+    field = fit_force_field(more, settings, generator=torch.Generator().manual_seed(0))
+    assert field.gate is not None
+    assert len(field.gate.features.points) == 30
+
+
+def test_an_expert_alone_says_nothing_about_a_gate() -> None:
+    assert "shares" in FIELD.about
+    assert "shares" not in FIELD.expert(0).about
+
+
+@pytest.mark.parametrize("wrong", [{"inducing": 0}, {"widths": ()}, {"scales": ()}, {"widths": (0.0,)}])
+def test_wrong_settings_of_gates_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="a gate has an inducing configuration, a width and a scale at least"):
+        GateSettings(**wrong)  # type: ignore[arg-type]

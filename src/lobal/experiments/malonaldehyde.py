@@ -33,7 +33,7 @@ from lobal.complexity import local_complexity, smoothness_of_fall
 from lobal.experiments.repetitions import Result
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings
-from lobal.molecules.density import configuration_density
+from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests
 from lobal.molecules.descriptor import Positions, describe
 from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import INTRINSIC_DIMENSION, ForceField
@@ -48,7 +48,6 @@ TEST_SHARE, TEST_CONFIGURATIONS = 0.2, 4000  # of the trajectories, and of their
 SPLIT_SEED = 0  # the test set is the same for all repetitions
 # The isotropic expert is one of these, which have its best bandwidth between 256 and 4096 configurations inside.
 ISOTROPIC = tuple(2.0 ** (0.5 * step) for step in range(-4, 2))
-TEST_DENSITIES = ("pool", "uniform")
 MODELS = ISO, ANISO, MIXTURE, ACTIVE = "isotropic", "anisotropic", "mixture", "active"
 MOST_COMPARED = 10_000  # configurations of the pool whose local bandwidths are compared
 DESCRIBED_TOGETHER = 2**14
@@ -68,7 +67,7 @@ class Setting:
 
     def rows(self, n: int, seed: int) -> Tensor:
         """Rows of the pool drawn from q; the first n of those for more."""
-        q = torch.ones_like(self.density) if self.test_density == "uniform" else self.density
+        q = density_of_tests(self.test_density, self.density)
         generator = torch.Generator().manual_seed(seed)
         return draw_random(q / self.density, self.pool.R.flatten(1).numpy(), n, generator=generator)
 
@@ -234,7 +233,7 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid) -> dict[str, Any
     density = configuration_density(at, pool, field.kernel.permutations).cpu()
     alpha = fallen_smoothness(stages, setting)
     sigma = torch.from_numpy(field.local_bandwidth(flat))
-    q = torch.ones_like(density) if setting.test_density == "uniform" else density
+    q = density_of_tests(setting.test_density, density)
     p = (q / sigma**INTRINSIC_DIMENSION).sqrt()  # what the campaign's configurations follow in the end
     paper, own = (
         local_complexity(sigma, p, smoothness=smoothness, dimension=INTRINSIC_DIMENSION)
@@ -316,12 +315,18 @@ def main(
         f"python -m lobal.experiments.malonaldehyde {data.name} --sizes {sizes} --seeds {seeds} "
         f"--test-density {test_density} --device {device}"
     )
-    densities = TEST_DENSITIES if test_density == "both" else (test_density,)
+    densities = tuple(TEST_DENSITIES) if test_density == "both" else (test_density,)
+    if not {*densities} <= {*TEST_DENSITIES} or numbers != sorted({*numbers}):
+        raise ValueError(
+            f"the test density must be one of {', '.join(TEST_DENSITIES)} and both, and sizes ascend, got "
+            f"{test_density!r} and {sizes}"
+        )
     records = {name: Record(output / f"{name}.json", command) for name in densities}
     everything = loaded(data, device=device, say=console.print)
     for seed, name in product(range(seeds), densities):
-        record = records[name]
-        if record.has(name, numbers, seed):
+        record, drawn_at = records[name], output / f"maps_{name}.json"
+        is_drawn = grid is None or seed > 0 or drawn_at.exists()
+        if record.has(name, numbers, seed) and is_drawn:
             continue
         setting, stages = everything.setting(name, device), []
         for result, field in random_arm(setting, numbers, seed):
@@ -334,7 +339,7 @@ def main(
             stages.append(stage)
         if grid is not None and seed == 0:
             drawn = maps(stages, setting, Grid.read(grid))
-            write_atomically(output / f"maps_{name}.json", (json.dumps(drawn) + "\n").encode())
+            write_atomically(drawn_at, (json.dumps(drawn) + "\n").encode())
 
 
 def _line(result: Result) -> str:

@@ -19,8 +19,9 @@ from rich.table import Table
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from lobal.experiments.malonaldehyde import ACTIVE, ANISO, ISO, MIXTURE, MODELS, TEST_DENSITIES
+from lobal.experiments.malonaldehyde import ACTIVE, ANISO, ISO, MIXTURE, MODELS
 from lobal.experiments.repetitions import Result
+from lobal.molecules.density import TEST_DENSITIES
 from lobal.report.figures import save_figure
 from lobal.report.molecule_figures import ErrorCurve, RotorMap, bandwidth_figure, learning_curve_panels, rotor_maps
 from lobal.report.savings import Savings, pooled_errors, relative_sample_sizes
@@ -64,7 +65,8 @@ def matrix(results: Sequence[Result], model: str, error: str) -> Float[ndarray, 
     rows = [row for row in results if row["model"] == model]
     seeds, sizes = sorted({row["seed"] for row in rows}), sorted({row["n"] for row in rows})
     found = {(row["seed"], row["n"]): row[error] for row in rows}
-    return np.array([[found[seed, n] for n in sizes] for seed in seeds])
+    complete = [seed for seed in seeds if all((seed, n) in found for n in sizes)]
+    return np.array([[found[seed, n] for n in sizes] for seed in complete])
 
 
 def step(results: Sequence[Result], model: str, reference: str, error: str) -> Step:

@@ -90,7 +90,7 @@ def active(request: ActiveRequest, *, quiet: bool) -> None:
             print(f"stopped: {n} labels are safe in {request.campaign}; the same command goes on", file=sys.stderr)
             raise
         except (MemoryError, RuntimeError) as error:
-            if "memory" not in str(error):
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise
             raise ValueError(
                 f"{len(campaign.labelled)} labels are more than the memory of device {request.device or 'cpu'} allows; "
@@ -283,7 +283,7 @@ def _take(request: ActiveRequest, campaign: ForceFieldCampaign) -> list[str]:
     """Tell the labels of all files, once all files are found to be right; what the user should know of them."""
     read = [_read_labels(path, request, campaign) for path in request.labels]
     labelled = campaign.labelled.row
-    there = {*campaign.pending.tolist(), *campaign.failed.tolist(), *([] if labelled is None else labelled.tolist())}
+    there = {*campaign.pending.tolist(), *([] if labelled is None else labelled.tolist())}  # failures are made up for
     n = len(there | {row for found in read for row in found.rows.tolist()})
     if n > request.sizes[-1]:
         raise ValueError(

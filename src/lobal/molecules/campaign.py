@@ -38,7 +38,7 @@ from lobal.molecules.campaign_record import (
     descriptors,
     restored,
 )
-from lobal.molecules.density import TEST_DENSITIES, configuration_density, initial_weights
+from lobal.molecules.density import configuration_density, density_of_tests, initial_weights
 from lobal.molecules.evaluation import errors_on
 from lobal.molecules.fitting import fit_force_field
 from lobal.molecules.forcefield import ForceField
@@ -63,7 +63,7 @@ class ForceFieldCampaign:
     def __init__(self, pool: Trajectory, candidates: Candidates, settings: CampaignSettings) -> None:
         self.pool, self.settings = pool, settings
         self.candidates, self.pool_density, self._permutations = candidates
-        q = TEST_DENSITIES[settings.test_density](self.pool_density)
+        q = density_of_tests(settings.test_density, self.pool_density)
         p_0 = self.pool_density * initial_weights(self.pool_density, q)  # q^(1/2)
         self.test_density = normalised(q, self.pool_density)
         self.validation: Trajectory | None = None
@@ -172,7 +172,7 @@ class ForceFieldCampaign:
         )
         after = Left(self.density, self._left.shared)
         if following is not None:
-            after = Left(following.density, self.fit().kernel.shared.detach().cpu().clone())
+            after = Left(following.density, self._kept_bandwidth())
         if self._campaign is not None:
             self._campaign.save_step(step.number, {k: v for k, v in after._asdict().items() if v is not None}, {})
         self._note({"event": "asked", "step": step.to_fields()})
@@ -211,7 +211,14 @@ class ForceFieldCampaign:
         if len(learned) < LEAST_LABELS:
             raise ValueError(f"a force field needs {LEAST_LABELS} labels, there are {len(learned)}; tell more")
         shared, generator = self._left.shared, self._seeded(FIT)
-        model = self._fit(learned, self.settings.field, shared=shared, generator=generator, say=self.say)
+        model = self._fit(
+            learned,
+            self.settings.field,
+            shared=shared,
+            permutations=self._permutations,
+            generator=generator,
+            say=self.say,
+        )
         errors = None if self.validation is None else errors_on(model, self.validation)
         if self._campaign is not None:
             model.save(self._campaign.path / MODEL)
@@ -301,6 +308,11 @@ class ForceFieldCampaign:
         sequence = np.random.SeedSequence([self.settings.seed, len(self.history), purpose])
         return torch.Generator().manual_seed(int(sequence.generate_state(1)[0]))
 
+    def _kept_bandwidth(self) -> Float[Tensor, " D"] | None:
+        """Sigma_E, once it was trained with as many configurations as it is meant to be; until then it is anew."""
+        is_trained = len(self._ledger.labelled) >= 2 * self.settings.field.inducing
+        return self.fit().kernel.shared.detach().cpu().clone() if is_trained else None
+
     def _following(self, b: int) -> NextDensity:
         """p_k+1 for b more configurations, and the density to draw them from."""
         target = with_exploration(self.superior_density(), self.test_density, self.settings.exploration)
@@ -325,8 +337,8 @@ class ForceFieldCampaign:
         return normalised(estimate.cpu(), self.pool_density)
 
     def _checked_rows(self, rows: Any) -> list[int]:  # noqa: ANN401 - array-likes of any kind
-        numbers: list[Any] = np.asarray(rows).tolist()
-        if not isinstance(numbers, list) or any(row not in self._place for row in numbers):
+        numbers: list[Any] = np.asarray(rows).tolist() if np.ndim(rows) == 1 else [None]
+        if any(row not in self._place for row in numbers):
             raise ValueError(
                 f"rows are numbers of those {len(self.candidates)} of the pool's {len(self.pool)} configurations that "
                 f"may be asked for, got {rows!r}"

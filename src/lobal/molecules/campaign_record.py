@@ -52,6 +52,10 @@ class CampaignSettings:
             raise ValueError(
                 f"exploration must lie in [0, 1] and the seed be at least 0, got {self.exploration} and {self.seed}"
             )
+        if not self.field.mixture:
+            raise ValueError(
+                "a campaign goes by local bandwidths, which a mixture alone has; leave field.mixture at True"
+            )
         formulas.learning_rate(smoothness=self.smoothness, dimension=self.dimension)  # for its checks
 
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Bandwidths, Inputs
+from lobal.arrays import Bandwidths, Inputs, Scalar
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
 from lobal.kernels import LARGEST_JITTER, SMALLEST_JITTER, rows_at_once
 from lobal.molecules.descriptor import Geometry, Positions, describe
@@ -141,6 +141,7 @@ def molecular_experts(
         weights.append(internal.expanded(expert.weights).flatten())
         if keep_factors:
             factors.append(expert.factor)
+        del expert  # its factor, before the next is made
     factor = torch.stack(factors) if keep_factors else None
     return _assembled(data, ladder, hyperparameters, internal, torch.stack(weights), factor)
 
@@ -226,17 +227,21 @@ def _assembled(
         factor=factor,
         weights=scaled,
         predictor=predictor,
-        constants=_constants(predictor, data, hyperparameters.mean, ladder.labels),
+        constants=energy_constants(predictor, data, hyperparameters.mean, ladder.labels),
     )
 
 
-def _constants(
-    predictor: Predictor, data: LabelledMolecules, mean: Float[Tensor, ""], labels: Labels
+def energy_constants(
+    predictor: Predictor, data: LabelledMolecules, mean: Scalar, labels: Labels
 ) -> Float[Tensor, " L"]:
-    """mu; or, learned from forces alone, what the energies that are known exceed the integrated forces by."""
-    if labels.energies or data.energies is None:
+    """mu; or, learned from forces alone, what the energies that are known exceed the integrated forces by.
+
+    Where none are known they are mu on average: all experts then have the same zero of energy, which a gate needs.
+    """
+    if labels.energies:
         return mean.expand(len(predictor.bandwidths))
-    return (data.energies - predictor.at(data.geometry).energies).mean(1)
+    known = mean if data.energies is None else data.energies
+    return (known - predictor.at(data.geometry).energies).mean(1)
 
 
 def conditioned(

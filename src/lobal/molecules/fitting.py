@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
@@ -21,7 +22,7 @@ from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import Labels
 from lobal.molecules.mixture import GateSettings, Misses, experts_and_misses, fit_mixture
-from lobal.molecules.permutations import typical_distance
+from lobal.molecules.permutations import Permutations, typical_distance
 from lobal.molecules.radial import radial_kernel_named
 from lobal.molecules.symmetry import permutation_group
 from lobal.molecules.trajectory import Trajectory
@@ -53,10 +54,13 @@ class FieldSettings:
         radial_kernel_named(self.kernel)
         if self.labels not in Labels.__members__:
             raise ValueError(f"labels must be one of {', '.join(Labels.__members__)}, got {self.labels!r}")
-        if len(self.bandwidths) < 2 or list(self.bandwidths) != sorted({*self.bandwidths}) or self.bandwidths[0] <= 0.0:
+        rising = all(0.0 < a < b < math.inf for a, b in pairwise(self.bandwidths))
+        if len(self.bandwidths) < 2 or not rising:
             raise ValueError(f"bandwidths must be two or more, positive and increasing, got {self.bandwidths}")
         if not 0.0 < self.noise < math.inf:
             raise ValueError(f"noise must be positive and finite, got {self.noise}")
+        if self.inducing < 1 or self.folds < 1:
+            raise ValueError(f"inducing and folds must be at least 1, got {self.inducing} and {self.folds}")
 
 
 def fit_force_field(
@@ -64,18 +68,23 @@ def fit_force_field(
     settings: FieldSettings,
     *,
     shared: Float[Tensor, " D"] | None = None,
+    permutations: Permutations | None = None,
     generator: torch.Generator,
     say: Callable[[str], None] = logger.info,
 ) -> ForceField:
-    """Dense experts given all labels, a mixture of them or the best; `shared` is Sigma_E if an earlier fit knows it.
+    """Dense experts given all labels, a mixture of them or the best.
+
+    `shared` is Sigma_E, and `permutations` the symmetries, where these are known already.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that are asked for.
     """
     device = resolve_device(settings.device)
     data = learned.labelled(device)
-    say(f"looking for symmetries of {len(learned)} configurations")
-    permutations = permutation_group(learned.R, learned.species).to(device)
+    if permutations is None:
+        say(f"looking for symmetries of {len(learned)} configurations")
+        permutations = permutation_group(learned.R, learned.species)
+    permutations = permutations.to(device)
     radial, labels = radial_kernel_named(settings.kernel), Labels[settings.labels]
     if shared is None and settings.anisotropic:
         say("training the bandwidths of all pairs of atoms")

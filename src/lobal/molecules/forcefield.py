@@ -33,6 +33,7 @@ TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared
 DESCRIBED_TOGETHER = 2**17
 # delta of small molecules: two angles of rotation, or what else moves far (Sec. 5.2).
 INTRINSIC_DIMENSION = 2.0
+ABOUT_GATES = ("shares", "gate_width", "gate_scale")
 GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
 
 
@@ -93,7 +94,12 @@ class ForceField:
         """One of the experts alone, in charge everywhere."""
         one = slice(number, number + 1)
         return replace(
-            self, gate=None, bandwidths=self.bandwidths[one], weights=self.weights[one], constants=self.constants[one]
+            self,
+            gate=None,
+            bandwidths=self.bandwidths[one],
+            weights=self.weights[one],
+            constants=self.constants[one],
+            about={name: value for name, value in self.about.items() if name not in ABOUT_GATES},
         )
 
     @cached_property

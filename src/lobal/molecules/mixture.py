@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lobal.experts.expert import Hyperparameters
 from lobal.mixture.ordinal import TOLERANCE, fit_channel
-from lobal.molecules.clustering import inducing_rows
+from lobal.molecules.clustering import inducing_rows, number_distinct
 from lobal.molecules.descriptor import Geometry
 from lobal.molecules.expert import Ladder, MolecularExperts, experts_and_left_out, molecular_experts
 from lobal.molecules.gate import GateFeatures, MolecularGate, Weights
@@ -49,6 +49,13 @@ class GateSettings:
     widths: tuple[float, ...] = (4.0, 2.0, 1.0)
     scales: tuple[float, ...] = (0.5, 2.0)
 
+    def __post_init__(self) -> None:
+        if self.inducing < 1 or not self.widths or not self.scales or min(*self.widths, *self.scales) <= 0.0:
+            raise ValueError(
+                "a gate has an inducing configuration, a width and a scale at least, all of them positive, got "
+                f"{self.inducing}, {self.widths} and {self.scales}"
+            )
+
 
 class Misses(NamedTuple):
     """By how much answers miss the labels of configurations: those of every expert, or of a gate."""
@@ -61,7 +68,10 @@ class Misses(NamedTuple):
         return Misses(*(None if part is None else part[:, rows] for part in self))
 
     def under(self, weights: Weights, slope: Float[Tensor, "n coordinates"]) -> "Misses":
-        """What is missed if a gate with these weights, whose positions have this slope, has the say."""
+        """What is missed if a gate with these weights, whose positions have this slope, has the say.
+
+        Where energies are no labels, what they have to do with the slope is left out.
+        """
         energies = None if self.energies is None else (weights.value.mT * self.energies).sum(0)[None]
         forces = None if self.forces is None else torch.einsum("nl,lnc->nc", weights.value, self.forces)[None]
         if self.energies is not None and forces is not None:
@@ -175,7 +185,8 @@ def fit_gate(
     misses = Misses(*(None if part is None else part.cpu() for part in misses))
     values, units = geometry.values, misses.units()
     utility = -misses.losses(units).clamp_min(SMALLEST_LOSS).log()
-    points = values[inducing_rows(values, min(settings.inducing, len(values)), permutations, generator=generator)]
+    m = min(settings.inducing, number_distinct(values, permutations))
+    points = values[inducing_rows(values, m, permutations, generator=generator)]
     distance = typical_distance(values, permutations)
     least = math.inf
     for width in settings.widths:

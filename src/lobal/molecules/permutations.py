@@ -94,8 +94,11 @@ def symmetrised_squared_distances(
 
 
 def typical_distance(values: Descriptors, permutations: Permutations) -> Scalar:
-    """Root mean squared distance between the descriptors of two configurations, in their closest representations."""
-    some = values[:MOST_COMPARED]
+    """Root mean squared distance between the descriptors of two configurations, in their closest representations.
+
+    Of many configurations, as many as are compared are taken at even intervals: those in turn are alike.
+    """
+    some = values[torch.linspace(0, len(values) - 1, min(len(values), MOST_COMPARED), device=values.device).long()]
     squared = symmetrised_squared_distances(some, some, permutations)
     return (squared.sum() / (len(some) * (len(some) - 1))).sqrt()
 

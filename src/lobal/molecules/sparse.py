@@ -25,7 +25,7 @@ from lobal.arrays import Inputs, Scalar
 from lobal.experts.expert import Experts, Hyperparameters, Posterior
 from lobal.kernels import rows_at_once, whitened
 from lobal.molecules.descriptor import Geometry, Positions, describe
-from lobal.molecules.expert import Ladder, LeftOut, directions, factored
+from lobal.molecules.expert import Ladder, LeftOut, directions, energy_constants, factored
 from lobal.molecules.kernel import MolecularKernel, Moves, along_coordinates, covariance_along, energy_variances
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.prediction import Predictor
@@ -263,14 +263,8 @@ class _Fit:
             inducing=self.inducing,
             factors=factors,
             predictor=predictor,
-            constants=self._constants(predictor),
+            constants=energy_constants(predictor, self.data, self.hyperparameters.mean, self.ladder.labels),
         )
-
-    def _constants(self, predictor: Predictor) -> Float[Tensor, " L"]:
-        """mu; or, learned from forces alone, what the energies that are known exceed the integrated forces by."""
-        if self.ladder.labels.energies or self.data.energies is None:
-            return self.hyperparameters.mean.expand(len(predictor.bandwidths))
-        return (self.data.energies - predictor.at(self.data.geometry).energies).mean(1)
 
 
 def _own_products(rows: Float[Tensor, "labels p"], width: int) -> Float[Tensor, "k w w"]:
