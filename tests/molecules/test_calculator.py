@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_results_are_those_of_the_force_field() -> None:
     assert energy == energies[0]
     assert atoms.get_forces().dtype == np.float64
     np.testing.assert_array_equal(atoms.get_forces(), forces[0])
+
+
+def test_a_file_will_do(tmp_path: Path) -> None:
+    FIELD.save(tmp_path / "water.lobal")
+    atoms = molecule()
+    expected = atoms.get_potential_energy()
+    atoms.calc = ForceFieldCalculator(tmp_path / "water.lobal")
+    assert atoms.get_potential_energy() == expected
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        ForceFieldCalculator(tmp_path / "nothing.lobal")
 
 
 def test_moved_atoms_are_computed_anew() -> None:

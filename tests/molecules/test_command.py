@@ -35,11 +35,17 @@ def save(path: Path, **fields: Any) -> None:
     np.savez(path, **plain, **fields)
 
 
+def test_fewer_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -> None:
+    result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 100, "--validation", 10)
+    assert result.exit_code == 0, result.output
+    assert "100 configurations to learn from were asked for, and there are 50 beside those kept" in said(result)
+
+
 def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
     result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 30, "--validation", 10)
     assert result.exit_code == 0, result.output
     assert "learned from 30 configurations, 2 symmetries" in said(result)
-    assert "errors at 10 other configurations" in said(result)
+    assert "errors at 10 configurations that were kept to choose by" in said(result)
     assert "eV and Ang, as the file says" in said(result)
     assert ForceField.load("water.lobal").about["source"] == "water.npz"
     result = invoke("evaluate", "water.lobal", "water.npz")

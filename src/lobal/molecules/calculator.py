@@ -1,10 +1,11 @@
 """A force field as an ASE calculator, for molecular dynamics, relaxations and whatever else ASE does.
 
-    atoms.calc = ForceFieldCalculator(ForceField.load("molecule.lobal"))
+    atoms.calc = ForceFieldCalculator("molecule.lobal")
 
 ASE is an extra of this package; importing this module needs it.
 """
 
+import os
 from typing import Any, final
 
 import torch
@@ -29,9 +30,13 @@ class ForceFieldCalculator(Calculator):
 
     implemented_properties = ["energy", "forces"]  # noqa: RUF012 - as ASE declares it
 
-    def __init__(self, force_field: ForceField, **settings: Any) -> None:  # noqa: ANN401 - ASE's own
+    def __init__(
+        self,
+        force_field: ForceField | str | os.PathLike[str],  # or the file that it was saved in
+        **settings: Any,  # noqa: ANN401 - ASE's own
+    ) -> None:
         super().__init__(**settings)  # type: ignore[no-untyped-call]
-        self.force_field = force_field
+        self.force_field = force_field if isinstance(force_field, ForceField) else ForceField.load(force_field)
 
     def calculate(
         self,

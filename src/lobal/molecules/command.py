@@ -9,6 +9,7 @@ from typing import final
 
 from rich.console import Console
 
+from lobal.molecules.anisotropy import FIRST_BANDWIDTH
 from lobal.molecules.evaluation import Errors, errors_on, unseen
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.labels import Labels
@@ -64,6 +65,11 @@ def train(request: TrainRequest, *, quiet: bool) -> None:
         result.force_field.save(request.output)
     if not quiet:
         _print(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
+        learned = result.force_field.about["configurations"]
+        if learned < request.n:
+            _print(
+                f"{request.n} configurations to learn from were asked for, and there are {learned} beside those kept"
+            )
         _print(f"force field in {request.output}")
 
 
@@ -90,7 +96,7 @@ def _summary(result: Trained) -> list[str]:
     return [
         f"learned from {about['configurations']} configurations, {about['symmetries']} symmetries (with the identity), "
         + _bandwidths(result.force_field),
-        f"errors at {about['validation']} other configurations:",
+        f"errors at {about['validation']} configurations that were kept to choose by:",
         *_lines(result.validation),
     ]
 
@@ -98,10 +104,10 @@ def _summary(result: Trained) -> list[str]:
 def _bandwidths(force_field: ForceField) -> str:
     about = force_field.about
     if force_field.gate is None:
-        return f"bandwidth {about['bandwidth']:.3g}, noise {about['noise']:.0e}"
+        return f"bandwidth {about['bandwidth'] / FIRST_BANDWIDTH:.3g} Sigma_E, noise {about['noise']:.0e}"
     shares = zip(about["bandwidths"], about["shares"], strict=True)
     used = ", ".join(f"{bandwidth:.3g} ({share:.0%})" for bandwidth, share in shares if share >= NAMED_SHARE)
-    return f"bandwidths {used}, noise {about['noise']:.0e}"
+    return f"bandwidths (and shares) {used} Sigma_E, noise {about['noise']:.0e}"
 
 
 def _lines(errors: Errors) -> list[str]:

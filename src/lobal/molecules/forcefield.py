@@ -4,6 +4,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -189,8 +190,11 @@ class ForceField:
         """The force field that `save` wrote.
 
         Raises:
+            FileNotFoundError: there is no such file.
             ValueError: the file holds something else, or a newer lobal wrote it.
         """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"there is no file {os.fspath(path)}")
         tensors, fields = load_record(path)
         if fields.get("kind") != KIND or not set(TENSORS) <= tensors.keys():
             raise ValueError(

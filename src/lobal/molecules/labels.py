@@ -91,8 +91,9 @@ def _check(labels: Tensor, name: str, shape: torch.Size) -> None:
     if labels.shape != shape:
         raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(labels.shape)}")
     if not torch.isfinite(labels).all():
-        row = int((~torch.isfinite(labels)).nonzero()[0, 0])
-        raise ValueError(f"{name} must be finite, got {labels[row].tolist()} at configuration {row}")
+        first = (~torch.isfinite(labels)).nonzero()[0]
+        where = f"configuration {int(first[0])}" + (f", atom {int(first[1])}" if len(first) > 1 else "")
+        raise ValueError(f"{name} must be finite, got {labels[tuple(first)].item()} at {where}")
 
 
 def _given(labels: Tensor | None, name: str) -> Tensor:

@@ -200,7 +200,7 @@ def _units(
     if names is RMD17:
         return units_named("kcal/mol", length, "as files of rMD17 are")
     raise ValueError(
-        f"{path} does not say what its energies are in (no e_unit); name the energy unit. "
+        f"{path} does not say what its energies are in (no e_unit); name the energy unit (--energy-unit). "
         "Files of MD17 and sGDML without it are mostly in kcal/mol"
     )
 
