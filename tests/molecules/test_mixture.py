@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from lobal.experts.expert import Hyperparameters
+from lobal.mixture.model import Mixture
 from lobal.mixture.ordinal import Channel
 from lobal.molecules.descriptor import describe
 from lobal.molecules.expert import Ladder, molecular_experts
@@ -155,3 +156,33 @@ def test_a_gate_needs_some_configurations(generator: torch.Generator) -> None:
     data = labelled(random_molecules(generator, 7))
     with pytest.raises(ValueError, match="a gate is fitted to 8 configurations at least, got 7"):
         fit_mixture(data, LADDER, PARAMETERS, generator=generator)
+
+
+@pytest.mark.parametrize("with_gate_set", [False, True])
+def test_sparse_experts_are_mixed_like_dense_ones(with_gate_set: bool, generator: torch.Generator) -> None:
+    data = labelled(random_molecules(generator, 12))
+    gate_set = labelled(random_molecules(generator, 9)) if with_gate_set else None
+    dense, sparse = (
+        fit_mixture(
+            data,
+            LADDER,
+            PARAMETERS,
+            inducing=inducing,
+            gate_set=gate_set,
+            generator=torch.Generator().manual_seed(0),
+        )
+        for inducing in (None, data.geometry)
+    )
+    new = describe(random_molecules(generator, 4))
+    for ours, expected in zip(sparse.predict(new), dense.predict(new), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-2, atol=1e-2)
+
+
+def test_the_mixture_of_rows_of_numbers_takes_molecules_too(generator: torch.Generator) -> None:
+    """Experts and gate have the interfaces that `lobal.mixture` knows, and nothing there knows about atoms."""
+    fitted = fit_mixture(labelled(random_molecules(generator, 12)), LADDER, PARAMETERS, generator=generator)
+    mixture = Mixture(experts=fitted.experts, gate=fitted.gate, bandwidths=SIGMAS, shared=KERNEL.shared)
+    R = random_molecules(generator, 4)
+    torch.testing.assert_close(mixture.mean(R.flatten(1)), fitted.predict(describe(R)).energies[0])
+    bandwidth = mixture.local_bandwidth(R.flatten(1))
+    assert ((bandwidth >= SIGMAS[0] - 1e-12) & (bandwidth <= SIGMAS[-1] + 1e-12)).all()

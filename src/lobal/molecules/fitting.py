@@ -15,13 +15,13 @@ from torch import Tensor
 from lobal.arrays import resolve_device
 from lobal.molecules.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
 from lobal.molecules.descriptor import Geometry
-from lobal.molecules.expert import Ladder
+from lobal.molecules.expert import Ladder, experts_and_left_out
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.gate import MolecularGate
 from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import Labels
-from lobal.molecules.mixture import GateSettings, Misses, experts_and_misses, fit_mixture
+from lobal.molecules.mixture import GateSettings, Misses, fit_gate, misses_of
 from lobal.molecules.permutations import Permutations, typical_distance
 from lobal.molecules.radial import radial_kernel_named
 from lobal.molecules.symmetry import permutation_group
@@ -106,13 +106,13 @@ def fit_force_field(
     ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
     middle = bandwidths[len(bandwidths) // 2]
     hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=middle, noise=settings.noise)
-    gate: MolecularGate | None = None
+    experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
+    misses, gate = misses_of(left_out, data, labels), None
     if settings.mixture:
-        mixture = fit_mixture(data, ladder, hyperparameters, settings=settings.gate, generator=generator, say=say)
-        experts, gate, misses = mixture.experts, mixture.gate, mixture.misses
+        say(f"fitting the gate to {len(learned)} configurations")
+        gate = fit_gate(misses, data.geometry, permutations, settings.gate, generator=generator)
     else:
-        every, misses = experts_and_misses(data, ladder, hyperparameters, say)
-        experts = every.only(misses.best_expert())
+        experts = experts.only(misses.best_expert())
     about = _about(learned, settings, kernel, misses) | ({} if gate is None else _about_gate(gate, data.geometry))
     positions, species = learned.R.to(device), learned.species.to(device)
     return ForceField.of(experts, gate, positions=positions, species=species, about=about)

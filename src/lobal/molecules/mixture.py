@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -22,13 +22,15 @@ from lobal.experts.expert import Hyperparameters
 from lobal.mixture.ordinal import TOLERANCE, fit_channel
 from lobal.molecules.clustering import inducing_rows, number_distinct
 from lobal.molecules.descriptor import Geometry
-from lobal.molecules.expert import Ladder, MolecularExperts, experts_and_left_out, molecular_experts
+from lobal.molecules.expert import Ladder, LeftOut, MolecularExperts, experts_and_left_out, molecular_experts
 from lobal.molecules.gate import GateFeatures, MolecularGate, Weights
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.permutations import Permutations, typical_distance
 from lobal.molecules.prediction import Predictor
+from lobal.molecules.sparse import SparseMolecularExperts, sparse_experts_and_left_out, sparse_molecular_experts
 
 logger = logging.getLogger(__name__)
+AnyExperts: TypeAlias = MolecularExperts | SparseMolecularExperts
 
 FEWEST = 8  # configurations that a gate is fitted to
 FOLDS = 4  # of the configurations, each left out once when gates are compared
@@ -105,7 +107,7 @@ class Misses(NamedTuple):
 class MolecularMixture:
     """Experts given all labels, and their gate."""
 
-    experts: MolecularExperts
+    experts: AnyExperts
     gate: MolecularGate
     misses: Misses  # of what the gate learned from
 
@@ -119,6 +121,7 @@ def fit_mixture(
     ladder: Ladder,
     hyperparameters: Hyperparameters,
     *,
+    inducing: Geometry | None = None,
     gate_set: LabelledMolecules | None = None,
     settings: GateSettings | None = None,
     generator: torch.Generator,
@@ -126,38 +129,43 @@ def fit_mixture(
 ) -> MolecularMixture:
     """Experts on all labels, and a gate from what they say about configurations left out, or about the gate set.
 
+    Experts are dense or, where inducing configurations are given, sparse.
+
     Raises:
         ValueError: there are too few configurations for a gate.
     """
-    number = len((gate_set or data).geometry.values)
-    if number < FEWEST:
-        raise ValueError(f"a gate is fitted to {FEWEST} configurations at least, got {number}; take one expert")
-    if gate_set is None:
-        experts, misses = experts_and_misses(data, ladder, hyperparameters, say)
-        geometry = data.geometry
-    else:
-        experts = molecular_experts(data, ladder, hyperparameters)
+    experts: AnyExperts
+    if gate_set is not None:
+        experts = _experts(data, ladder, hyperparameters, inducing)
         misses, geometry = misses_at(experts, gate_set, ladder.labels), gate_set.geometry
+    elif inducing is not None:
+        experts, left_out = sparse_experts_and_left_out(data, inducing, ladder, hyperparameters)
+        misses, geometry = misses_of(left_out, data, ladder.labels), data.geometry
+    else:
+        experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
+        misses, geometry = misses_of(left_out, data, ladder.labels), data.geometry
     say(f"fitting the gate to {len(geometry.values)} configurations")
     gate = fit_gate(misses, geometry, ladder.kernel.permutations, settings or GateSettings(), generator=generator)
     return MolecularMixture(experts=experts, gate=gate, misses=misses)
 
 
-def experts_and_misses(
-    data: LabelledMolecules,
-    ladder: Ladder,
-    hyperparameters: Hyperparameters,
-    say: Callable[[str], None] = logger.info,
-) -> tuple[MolecularExperts, Misses]:
-    """Experts on all labels, and by how much they miss each configuration that is left out."""
-    experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
-    labels, mean = ladder.labels, left_out.mean
+def misses_of(left_out: LeftOut, data: LabelledMolecules, labels: Labels) -> Misses:
+    """By how much experts miss each configuration that is left out."""
+    mean = left_out.mean
     off = mean - data.residual(labels, torch.zeros_like(mean[0, 0, 0]))
     e = int(labels.energies)
-    return experts, Misses(off[..., 0] if labels.energies else None, off[..., e:] if labels.forces else None)
+    return Misses(off[..., 0] if labels.energies else None, off[..., e:] if labels.forces else None)
 
 
-def misses_at(experts: MolecularExperts, data: LabelledMolecules, labels: Labels) -> Misses:
+def _experts(
+    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, inducing: Geometry | None
+) -> AnyExperts:
+    if inducing is None:
+        return molecular_experts(data, ladder, hyperparameters)
+    return sparse_molecular_experts(data, inducing, ladder, hyperparameters)
+
+
+def misses_at(experts: AnyExperts, data: LabelledMolecules, labels: Labels) -> Misses:
     """By how much every expert misses the labels of configurations that it has not learned from."""
     energies, forces = experts.predictor.at(data.geometry)
     energies = energies + experts.constants[:, None]
@@ -180,7 +188,13 @@ def fit_gate(
     An expert is worth minus the logarithm of its error: every configuration has the same say, however hard it is. Of
     several gates, less or more smooth, the one is taken that leaves least of configurations it was not fitted to. All
     of it is too small for a GPU to be of use, and done on the CPU.
+
+    Raises:
+        ValueError: there are too few configurations for a gate.
     """
+    if len(geometry.values) < FEWEST:
+        number = len(geometry.values)
+        raise ValueError(f"a gate is fitted to {FEWEST} configurations at least, got {number}; take one expert")
     device, geometry, permutations = geometry.values.device, geometry.to("cpu"), permutations.cpu()
     misses = Misses(*(None if part is None else part.cpu() for part in misses))
     values, units = geometry.values, misses.units()
