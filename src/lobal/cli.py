@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -16,6 +16,14 @@ forcefield = typer.Typer(
     name="forcefield", no_args_is_help=True, rich_markup_mode="markdown", help="Force fields of molecules."
 )
 app.add_typer(forcefield)
+
+EnergyUnit: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree, where a file does not say.", show_default=False),
+]
+LengthUnit: TypeAlias = Annotated[
+    str | None, typer.Option(help="Ang, Bohr or nm, where a file does not say.", show_default="Ang")
+]
 
 
 def _show_version(wanted: bool) -> bool:
@@ -234,13 +242,8 @@ def train_force_field(
     mixture: Annotated[
         bool, typer.Option("--mixture", help="Mix experts of several bandwidths: local bandwidths, much slower.")
     ] = False,
-    energy_unit: Annotated[
-        str | None,
-        typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree, where DATA does not say.", show_default=False),
-    ] = None,
-    length_unit: Annotated[
-        str | None, typer.Option(help="Ang, Bohr or nm, where DATA does not say.", show_default="Ang")
-    ] = None,
+    energy_unit: EnergyUnit = None,
+    length_unit: LengthUnit = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -286,12 +289,8 @@ def evaluate_force_field(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="File that lobal forcefield train wrote.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Energies and forces to compare with.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON, in eV and eV/Angstrom.")] = False,
-    energy_unit: Annotated[
-        str | None, typer.Option(help="Unit of energy, where DATA does not say.", show_default=False)
-    ] = None,
-    length_unit: Annotated[
-        str | None, typer.Option(help="Unit of length, where DATA does not say.", show_default="Ang")
-    ] = None,
+    energy_unit: EnergyUnit = None,
+    length_unit: LengthUnit = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
 ) -> None:
     """Compare a force field with energies and forces computed otherwise.
@@ -338,13 +337,8 @@ def learn_force_field_actively(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
-    energy_unit: Annotated[
-        str | None,
-        typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree, where a file does not say.", show_default=False),
-    ] = None,
-    length_unit: Annotated[
-        str | None, typer.Option(help="Ang, Bohr or nm, where POOL does not say.", show_default="Ang")
-    ] = None,
+    energy_unit: EnergyUnit = None,
+    length_unit: LengthUnit = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:

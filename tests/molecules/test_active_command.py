@@ -9,7 +9,6 @@ import torch
 from typer.testing import CliRunner, Result
 
 from lobal.cli import app
-from lobal.molecules.active_command import set_apart
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.fitting import FieldSettings
 from lobal.molecules.forcefield import ForceField
@@ -126,16 +125,6 @@ def test_labels_of_the_pool_that_are_not_finite_failed() -> None:
     output = active("gaps.npz", "campaign", *SIZES, "--validation", 6)
     assert "failed; force field in" in output
     assert "nan" not in output
-
-
-def test_whole_trajectories_are_set_apart() -> None:
-    numbers = torch.arange(40) % 10
-    apart = set_apart(replace(WATER, number=numbers), 5, seed=0)
-    assert apart.sum() == 8
-    assert len(numbers[apart].unique()) == 2
-    assert set_apart(WATER, 5, seed=0).sum() == 5
-    assert set_apart(WATER, 50, seed=0).sum() == 8  # a fifth at most
-    assert set_apart(replace(WATER, number=numbers), 0, seed=0).sum() == 0
 
 
 # Pools without.

@@ -41,6 +41,18 @@ def test_fewer_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -
     assert "100 configurations to learn from were asked for, and there are 50 beside those kept" in said(result)
 
 
+@pytest.mark.parametrize(
+    ("option", "words"), [("--anisotropic", "Sigma_E, noise"), ("--mixture", "bandwidths (and shares)")]
+)
+def test_other_models_are_trained_on_request(option: str, words: str, files: Path) -> None:
+    result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 20, "--validation", 10, option)
+    assert result.exit_code == 0, result.output
+    assert words in said(result)
+    field = ForceField.load(files / "water.lobal")
+    assert (field.gate is not None) == (option == "--mixture")
+    assert (field.kernel.shared[0] != field.kernel.shared[2]) == (option == "--anisotropic")
+
+
 def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
     result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 30, "--validation", 10)
     assert result.exit_code == 0, result.output

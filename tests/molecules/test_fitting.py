@@ -134,6 +134,13 @@ def test_repeated_configurations_are_no_obstacle() -> None:
     assert len(field.gate.features.points) == 30
 
 
+@pytest.mark.parametrize("changed", [{"kernel": "matern52"}, {"labels": "ENERGIES"}, {"noise": 1e-3}])
+def test_settings_are_heard(changed: dict[str, object]) -> None:
+    R = water(5, seed=3).R
+    other = fitted(replace(SETTINGS, **changed))  # type: ignore[arg-type]
+    assert np.abs(other.predict(R).forces - FIELD.predict(R).forces).max() > 1e-6
+
+
 def test_an_expert_alone_says_nothing_about_a_gate() -> None:
     assert "shares" in FIELD.about
     assert "shares" not in FIELD.expert(0).about

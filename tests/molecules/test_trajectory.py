@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, write_configurations
+from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, set_apart, write_configurations
 from tests.molecules.setting import DATA, water
 
 KCAL = 0.0433641153087705
@@ -259,3 +260,17 @@ def test_configurations_are_written_with_their_rows(
     torch.testing.assert_close(read.R, WATER.R, rtol=0, atol=1e-8)
     assert read.energies is None
     assert read_trajectory(write_configurations(tmp_path / "next", WATER), labelled=False).row is None
+
+
+def test_whole_trajectories_are_set_apart_where_there_are_several() -> None:
+    molecules, numbers = water(40), torch.arange(40) % 10
+    several = replace(molecules, number=numbers)
+
+    def apart(trajectory: Trajectory, most: int) -> Tensor:
+        return set_apart(trajectory, most, generator=torch.Generator().manual_seed(0))
+
+    assert apart(several, 5).sum() == 8
+    assert len(numbers[apart(several, 5)].unique()) == 2
+    assert apart(molecules, 5).sum() == 5
+    assert apart(several, 0).sum() == 0
+    assert apart(replace(molecules, number=numbers % 4), 5).sum() == 5  # too few to spare one of them

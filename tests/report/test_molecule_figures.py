@@ -11,9 +11,8 @@ from lobal.report.molecule_figures import (
     RotorMap,
     are_bonded,
     bandwidth_figure,
+    error_panels,
     importance,
-    learning_curve_panels,
-    learning_curves_figure,
     plane_view,
     rotor_maps,
 )
@@ -126,7 +125,7 @@ def test_maps_beyond_a_row_of_three_begin_another() -> None:
 
 
 def test_curves_are_dotted_dash_dotted_dashed_and_solid() -> None:
-    (axes,) = learning_curves_figure(CURVES, "RMSE").axes
+    (axes,) = error_panels({"RMSE": CURVES}).axes
     lines = [container[0] for container in axes.containers]
     assert [line.get_linestyle() for line in lines] == [":", "-.", "--", "-"]
     assert [line.get_color() for line in lines] == list(LINES[::-1])
@@ -137,7 +136,7 @@ def test_curves_are_dotted_dash_dotted_dashed_and_solid() -> None:
 
 
 def test_panels_share_one_legend() -> None:
-    figure = learning_curve_panels({f"{what} RMSE": CURVES for what in ("energy", "force", "other")})
+    figure = error_panels({f"{what} RMSE": CURVES for what in ("energy", "force", "other")})
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
     assert [axes.get_ylabel() for axes in figure.axes] == ["energy RMSE", "force RMSE", "other RMSE", ""]
@@ -146,7 +145,7 @@ def test_panels_share_one_legend() -> None:
 
 def test_of_two_curves_the_last_is_solid() -> None:
     two = {name: CURVES[name] for name in ("mixture", "active")}
-    (axes,) = learning_curves_figure(two, "MAE").axes
+    (axes,) = error_panels({"MAE": two}).axes
     assert [container[0].get_linestyle() for container in axes.containers] == ["--", "-"]
 
 
@@ -169,8 +168,8 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 def test_missing_and_too_many_curves_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one curve in every panel"):
-        learning_curve_panels({})
+        error_panels({})
     with pytest.raises(ValueError, match="tells 4 curves apart, got 5"):
-        learning_curves_figure(CURVES | {"more": CURVES["active"]}, "RMSE")
+        error_panels({"RMSE": CURVES | {"more": CURVES["active"]}})
     with pytest.raises(ValueError, match="all panels must have the same curves"):
-        learning_curve_panels({"RMSE": CURVES, "MAE": {"active": CURVES["active"]}})
+        error_panels({"RMSE": CURVES, "MAE": {"active": CURVES["active"]}})

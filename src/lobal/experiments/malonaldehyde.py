@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple, final
 import numpy as np
 import torch
 import typer
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
 from torch import Tensor
@@ -32,25 +32,23 @@ from lobal.arrays import resolve_device
 from lobal.complexity import local_complexity, smoothness_of_fall
 from lobal.experiments.repetitions import Result
 from lobal.molecules.campaign import ForceFieldCampaign
-from lobal.molecules.campaign_record import CampaignSettings
+from lobal.molecules.campaign_record import CampaignSettings, descriptors
 from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests
-from lobal.molecules.descriptor import Positions, describe
 from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import INTRINSIC_DIMENSION, ForceField
 from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.trajectory import Trajectory, read_trajectory
+from lobal.molecules.trajectory import Trajectory, read_trajectory, set_apart
 from lobal.record import write_atomically
 from lobal.sampling import draw_random
 from lobal.versions import versions
 
 SIZES = "512,1024,2048"
-TEST_SHARE, TEST_CONFIGURATIONS = 0.2, 4000  # of the trajectories, and of their configurations
+TEST_SHARE, TEST_CONFIGURATIONS = 0.2, 4000  # of a single trajectory, and of what is kept in all
 SPLIT_SEED = 0  # the test set is the same for all repetitions
 # The isotropic expert is one of these, which have its best bandwidth between 256 and 4096 configurations inside.
 ISOTROPIC = tuple(2.0 ** (0.5 * step) for step in range(-4, 2))
 MODELS = ISO, ANISO, MIXTURE, ACTIVE = "isotropic", "anisotropic", "mixture", "active"
 MOST_COMPARED = 10_000  # configurations of the pool whose local bandwidths are compared
-DESCRIBED_TOGETHER = 2**14
 
 
 @final
@@ -98,32 +96,18 @@ class Data(NamedTuple):
 def loaded(path: Path, *, device: str, say: Any = print) -> Data:  # noqa: ANN401 - any function of a line
     """The file's configurations, a share of its trajectories kept for testing, or of its rows if it has but one."""
     trajectory = read_trajectory(path)
-    apart = kept_apart(trajectory)
+    most = round(TEST_SHARE * len(trajectory))
+    apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(SPLIT_SEED))
     generator = torch.Generator().manual_seed(SPLIT_SEED)
     rows = apart.nonzero()[:, 0]
     test = trajectory.at(rows[torch.randperm(len(rows), generator=generator)[:TEST_CONFIGURATIONS]])
     pool = trajectory.at((~apart).nonzero()[:, 0])
-    where = resolve_device(device)
-    permutations = permutation_group(pool.R, pool.species).to(where)
-    values, at_test = (described(part.R.to(where)) for part in (pool, test))
+    permutations = permutation_group(pool.R, pool.species).to(resolve_device(device))
+    values, at_test = (descriptors(part.R, device) for part in (pool, test))
     density = configuration_density(values, values, permutations, say=say)
     # A test configuration counts itself, as those of the pool do: the two densities are then of one kind.
     own = configuration_density(at_test, values, permutations, say=say) + 1.0
     return Data(pool, density.cpu(), test, own.cpu())
-
-
-def kept_apart(trajectory: Trajectory) -> Bool[Tensor, " n"]:
-    """Which configurations are those to test on."""
-    generator = torch.Generator().manual_seed(SPLIT_SEED)
-    names = torch.arange(len(trajectory)) if trajectory.number is None else trajectory.number
-    distinct = names.unique()
-    chosen = distinct[torch.randperm(len(distinct), generator=generator)[: round(TEST_SHARE * len(distinct))]]
-    return torch.isin(names, chosen)
-
-
-def described(R: Positions) -> Float[Tensor, "n D"]:
-    """Descriptors of many configurations."""
-    return torch.cat([describe(part).values for part in R.split(DESCRIBED_TOGETHER)])
 
 
 def errors(force_field: ForceField, setting: Setting) -> dict[str, float]:
@@ -227,9 +211,8 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid) -> dict[str, Any
     dense, and only what is left of that is complexity.
     """
     field = stages[-1].field
-    where = resolve_device(setting.device)
     flat = torch.from_numpy(grid.R).flatten(0, 1)
-    at, pool = (described(R.to(where)) for R in (flat, setting.pool.R))
+    at, pool = (descriptors(R, setting.device) for R in (flat, setting.pool.R))
     density = configuration_density(at, pool, field.kernel.permutations).cpu()
     alpha = fallen_smoothness(stages, setting)
     sigma = torch.from_numpy(field.local_bandwidth(flat))

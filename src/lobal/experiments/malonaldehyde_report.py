@@ -23,7 +23,7 @@ from lobal.experiments.malonaldehyde import ACTIVE, ANISO, ISO, MIXTURE, MODELS
 from lobal.experiments.repetitions import Result
 from lobal.molecules.density import TEST_DENSITIES
 from lobal.report.figures import save_figure
-from lobal.report.molecule_figures import ErrorCurve, RotorMap, bandwidth_figure, learning_curve_panels, rotor_maps
+from lobal.report.molecule_figures import ErrorCurve, RotorMap, bandwidth_figure, error_panels, rotor_maps
 from lobal.report.savings import Savings, pooled_errors, relative_sample_sizes
 
 NAMES = {
@@ -223,7 +223,7 @@ def main(
             "relative_sample_sizes": {error: [as_fields(each) for each in rows] for error, rows in steps.items()},
         }
         console.print(_table(name, results, steps))
-        save_figure(learning_curve_panels(curves(results)), figures / f"malonaldehyde_curves_{name}.png")
+        save_figure(error_panels(curves(results)), figures / f"malonaldehyde_curves_{name}.png")
         if (folder / f"maps_{name}.json").exists():
             drawn = json.loads((folder / f"maps_{name}.json").read_text())
             kept[name] |= {"smoothness": drawn["smoothness"], "transition": contrast(drawn)}

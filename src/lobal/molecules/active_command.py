@@ -13,7 +13,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
@@ -23,8 +23,7 @@ from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import LEAST_LABELS, MODEL, CampaignSettings, Fitted
 from lobal.molecules.command import status_line
 from lobal.molecules.fitting import FieldSettings
-from lobal.molecules.training import TRAJECTORIES_PER_VALIDATION
-from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, write_configurations
+from lobal.molecules.trajectory import Trajectory, check_species, read_trajectory, set_apart, write_configurations
 
 NEXT = "next"  # file of the frames to compute, before its suffix
 VALIDATION = 1000  # frames, by default
@@ -212,7 +211,8 @@ def _campaign(
     if begun:
         campaign = ForceFieldCampaign.open(request.campaign, pool, device=request.device, say=say)
     else:
-        available = ~set_apart(pool, n, settings.seed)
+        most = min(n, int(MOST_VALIDATION * len(pool)))
+        available = ~set_apart(pool, most, generator=torch.Generator().manual_seed(settings.seed))
         _check_sizes(request, int(available.sum()), len(pool))
         campaign = ForceFieldCampaign.create(request.campaign, pool, settings, available=available, say=say)
     try:
@@ -238,20 +238,6 @@ def _check_sizes(request: ActiveRequest, available: int, total: int) -> None:
             f"{request.sizes[-1]} labels are asked for, but {request.pool} has {total} configurations, "
             f"{total - available} of them kept for validation; lower --sizes or give a larger pool"
         )
-
-
-def set_apart(pool: Trajectory, n: int, seed: int) -> Bool[Tensor, " N"]:
-    """The configurations that n for validation are taken from: whole trajectories where there are several, else they.
-
-    A fifth of the pool at most, and no fewer trajectories: configurations that follow each other are alike.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    if pool.number is None or len(pool.number.unique()) < TRAJECTORIES_PER_VALIDATION or n == 0:
-        most = min(n, int(MOST_VALIDATION * len(pool)))
-        return torch.randperm(len(pool), generator=generator) < most
-    names = pool.number.unique()
-    chosen = names[torch.randperm(len(names), generator=generator)][: len(names) // TRAJECTORIES_PER_VALIDATION]
-    return torch.isin(pool.number, chosen)
 
 
 def _validation(campaign: ForceFieldCampaign, n: int) -> Trajectory | None:

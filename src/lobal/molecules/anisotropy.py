@@ -119,14 +119,8 @@ def drawn_folds(
 
 def _fold(data: LabelledMolecules, labels: Labels, order: Int[Tensor, " n"], m: int) -> Fold:
     """The first m configurations of that order, and the others, up to a number."""
-    known, others = _rows(data, order[:m]), _rows(data, order[m : m + MOST_PREDICTED])
+    known, others = data.part(order[:m]), data.part(order[m : m + MOST_PREDICTED])
     return Fold(known, Internal.of(known.geometry, labels), others, labels)
-
-
-def _rows(data: LabelledMolecules, rows: Int[Tensor, " m"]) -> LabelledMolecules:
-    energies, forces = (None if part is None else part[rows] for part in (data.energies, data.forces))
-    geometry = Geometry(data.geometry.values[rows], data.geometry.gradients[rows])
-    return LabelledMolecules(geometry=geometry, energies=energies, forces=forces)
 
 
 @final

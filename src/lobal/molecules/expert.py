@@ -61,10 +61,9 @@ class Conditioned(NamedTuple):
     weights: Float[Tensor, "n v"]  # alpha
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
-class MolecularExperts(Experts):
-    """L Gaussian processes on the configurations they were given.
+class ForceExperts(Experts):
+    """L Gaussian processes of energies and forces.
 
     As `Experts` they speak of energies, at positions flattened to rows (n, 3 N). The prior variance is lambda_E times
     `energy_variances`, not lambda_E. Learned from forces alone, energies are known up to a constant, which `constants`
@@ -73,12 +72,31 @@ class MolecularExperts(Experts):
 
     ladder: Ladder
     hyperparameters: Hyperparameters
+    predictor: Predictor
+    constants: Float[Tensor, " L"]
+
+    def at(self, geometry: Geometry) -> EnergiesForces:
+        """Posterior mean of energies and forces, without a kernel matrix."""
+        energies, forces = self.predictor.at(geometry)
+        return EnergiesForces(energies + self.constants[:, None], forces)
+
+    def predict(self, R: Positions) -> EnergiesForces:
+        """The same at positions."""
+        return self.at(describe(R))
+
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        return self.predict(X.unflatten(1, (-1, 3))).energies
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MolecularExperts(ForceExperts):
+    """Dense experts, on the configurations they were given."""
+
     data: LabelledMolecules
     internal: Internal
     factor: Float[Tensor, "L r r"] | None  # takes O(L n^2 N^2) memory; needed for variances only
     weights: Float[Tensor, "L m"]  # lambda alpha
-    predictor: Predictor
-    constants: Float[Tensor, " L"]
 
     def only(self, number: int) -> "MolecularExperts":
         """One of the experts alone."""
@@ -91,14 +109,6 @@ class MolecularExperts(Experts):
             predictor=self.predictor.experts(one),
             constants=self.constants[one],
         )
-
-    def predict(self, R: Positions) -> EnergiesForces:
-        """Posterior mean of energies and forces, without a kernel matrix."""
-        energies, forces = self.predictor(R)
-        return EnergiesForces(energies + self.constants[:, None], forces)
-
-    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
-        return self.predict(X.unflatten(1, (-1, 3))).energies
 
     def posterior(self, X: Inputs) -> Posterior:
         if self.factor is None:

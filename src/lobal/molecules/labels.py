@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.molecules.descriptor import Geometry, Positions, describe
@@ -63,7 +63,7 @@ class LabelledMolecules:
             if labels is not None:
                 _check(labels, name, shape)
 
-    def part(self, rows: slice) -> "LabelledMolecules":
+    def part(self, rows: slice | Int[Tensor, " k"]) -> "LabelledMolecules":
         """Some of the configurations, with their labels."""
         energies, forces = (None if part is None else part[rows] for part in (self.energies, self.forces))
         return LabelledMolecules(geometry=self.geometry.at(rows), energies=energies, forces=forces)

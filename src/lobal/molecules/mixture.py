@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int
@@ -22,15 +22,14 @@ from lobal.experts.expert import Hyperparameters
 from lobal.mixture.ordinal import TOLERANCE, fit_channel
 from lobal.molecules.clustering import inducing_rows, number_distinct
 from lobal.molecules.descriptor import Geometry
-from lobal.molecules.expert import Ladder, LeftOut, MolecularExperts, experts_and_left_out, molecular_experts
+from lobal.molecules.expert import ForceExperts, Ladder, LeftOut, experts_and_left_out, molecular_experts
 from lobal.molecules.gate import GateFeatures, MolecularGate, Weights
 from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.permutations import Permutations, typical_distance
 from lobal.molecules.prediction import Predictor
-from lobal.molecules.sparse import SparseMolecularExperts, sparse_experts_and_left_out, sparse_molecular_experts
+from lobal.molecules.sparse import sparse_experts_and_left_out, sparse_molecular_experts
 
 logger = logging.getLogger(__name__)
-AnyExperts: TypeAlias = MolecularExperts | SparseMolecularExperts
 
 FEWEST = 8  # configurations that a gate is fitted to
 FOLDS = 4  # of the configurations, each left out once when gates are compared
@@ -107,7 +106,7 @@ class Misses(NamedTuple):
 class MolecularMixture:
     """Experts given all labels, and their gate."""
 
-    experts: AnyExperts
+    experts: ForceExperts
     gate: MolecularGate
     misses: Misses  # of what the gate learned from
 
@@ -134,7 +133,7 @@ def fit_mixture(
     Raises:
         ValueError: there are too few configurations for a gate.
     """
-    experts: AnyExperts
+    experts: ForceExperts
     if gate_set is not None:
         experts = _experts(data, ladder, hyperparameters, inducing)
         misses, geometry = misses_at(experts, gate_set, ladder.labels), gate_set.geometry
@@ -159,16 +158,15 @@ def misses_of(left_out: LeftOut, data: LabelledMolecules, labels: Labels) -> Mis
 
 def _experts(
     data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, inducing: Geometry | None
-) -> AnyExperts:
+) -> ForceExperts:
     if inducing is None:
         return molecular_experts(data, ladder, hyperparameters)
     return sparse_molecular_experts(data, inducing, ladder, hyperparameters)
 
 
-def misses_at(experts: AnyExperts, data: LabelledMolecules, labels: Labels) -> Misses:
+def misses_at(experts: ForceExperts, data: LabelledMolecules, labels: Labels) -> Misses:
     """By how much every expert misses the labels of configurations that it has not learned from."""
-    energies, forces = experts.predictor.at(data.geometry)
-    energies = energies + experts.constants[:, None]
+    energies, forces = experts.at(data.geometry)
     return Misses(
         energies - data.energies if labels.energies and data.energies is not None else None,
         (forces - data.forces).flatten(2) if labels.forces and data.forces is not None else None,

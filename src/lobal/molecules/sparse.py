@@ -22,12 +22,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.arrays import Inputs, Scalar
-from lobal.experts.expert import Experts, Hyperparameters, Posterior
+from lobal.experts.expert import Hyperparameters, Posterior
 from lobal.kernels import rows_at_once, whitened
-from lobal.molecules.descriptor import Geometry, Positions, describe
-from lobal.molecules.expert import Ladder, LeftOut, directions, energy_constants, factored
+from lobal.molecules.descriptor import Geometry, describe
+from lobal.molecules.expert import ForceExperts, Ladder, LeftOut, directions, energy_constants, factored
 from lobal.molecules.kernel import MolecularKernel, Moves, along_coordinates, covariance_along, energy_variances
-from lobal.molecules.labels import EnergiesForces, LabelledMolecules, Labels
+from lobal.molecules.labels import LabelledMolecules, Labels
 from lobal.molecules.prediction import Predictor
 from lobal.molecules.product import Internal
 
@@ -83,23 +83,11 @@ class Factors(NamedTuple):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SparseMolecularExperts(Experts):
-    """L Gaussian processes on the same inducing configurations; in all else like `MolecularExperts`."""
+class SparseMolecularExperts(ForceExperts):
+    """Sparse experts, all on the same inducing configurations."""
 
-    ladder: Ladder
-    hyperparameters: Hyperparameters
     inducing: Internal  # Z
     factors: Factors | None
-    predictor: Predictor
-    constants: Float[Tensor, " L"]
-
-    def predict(self, R: Positions) -> EnergiesForces:
-        """Posterior mean of energies and forces, without a kernel matrix."""
-        energies, forces = self.predictor(R)
-        return EnergiesForces(energies + self.constants[:, None], forces)
-
-    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
-        return self.predict(X.unflatten(1, (-1, 3))).energies
 
     def posterior(self, X: Inputs) -> Posterior:
         if self.factors is None:

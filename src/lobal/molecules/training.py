@@ -29,7 +29,7 @@ from lobal.molecules.labels import LabelledMolecules, Labels
 from lobal.molecules.permutations import typical_distance
 from lobal.molecules.radial import radial_kernel_named
 from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.trajectory import Trajectory
+from lobal.molecules.trajectory import Trajectory, set_apart
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,6 @@ MOST_STEPS = 8  # in one direction
 # Residuals that conjugate gradients leave, in trials and in the end. For 500 configurations of malonaldehyde errors are
 # then larger by 0.1% and by less than 0.01%.
 TRIED, TRAINED = 1e-3, 1e-4
-# One trajectory in so many is set aside where there are several: configurations that follow each other are alike.
-TRAJECTORIES_PER_VALIDATION = 5
 
 
 @final
@@ -123,14 +121,9 @@ def split(trajectory: Trajectory, training: Training) -> tuple[Trajectory, Traje
     """Configurations to learn from and to choose by, at random, from different trajectories where there are several."""
     if len(trajectory) < 10:
         raise ValueError(f"at least 10 configurations are needed, got {len(trajectory)} in {trajectory.source}")
-    generator = torch.Generator().manual_seed(training.seed)
-    order = torch.randperm(len(trajectory), generator=generator)
     most = min(training.validation, len(trajectory) // 5)
-    apart = order.argsort() < most
-    names = order if trajectory.number is None else trajectory.number.unique()
-    if trajectory.number is not None and len(names) >= TRAJECTORIES_PER_VALIDATION:
-        shuffled = names[torch.randperm(len(names), generator=generator)]
-        apart = torch.isin(trajectory.number, shuffled[: len(names) // TRAJECTORIES_PER_VALIDATION])
+    apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(training.seed))
+    order = torch.randperm(len(trajectory), generator=torch.Generator().manual_seed(training.seed))
     return trajectory.at(order[~apart[order]][: training.n]), trajectory.at(order[apart[order]][:most])
 
 

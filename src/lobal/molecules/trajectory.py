@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 # Configurations checked at a time: a file may hold hundreds of thousands.
 CHECKED_TOGETHER = 4096
+# One trajectory in so many is set aside where there are several.
+TRAJECTORIES_PER_VALIDATION = 5
 
 
 @final
@@ -62,6 +64,21 @@ class Trajectory:
         where = resolve_device(device)
         energies, forces = (None if part is None else part.to(where) for part in (self.energies, self.forces))
         return LabelledMolecules.at(self.R.to(where), energies=energies, forces=forces)
+
+
+def set_apart(trajectory: Trajectory, most: int, *, generator: torch.Generator) -> Bool[Tensor, " n"]:
+    """Which configurations are kept to choose by, or to test on: so many of them at random.
+
+    Where there are several trajectories, it is all of one in `TRAJECTORIES_PER_VALIDATION`: configurations that follow
+    each other are alike.
+    """
+    number = trajectory.number
+    names = torch.zeros(0) if number is None else number.unique()
+    if number is None or len(names) < TRAJECTORIES_PER_VALIDATION or most == 0:
+        kept = torch.randperm(len(trajectory), generator=generator)[:most]
+        return torch.zeros(len(trajectory), dtype=torch.bool).index_fill(0, kept, True)
+    shuffled = names[torch.randperm(len(names), generator=generator)]
+    return torch.isin(number, shuffled[: len(names) // TRAJECTORIES_PER_VALIDATION])
 
 
 def read_trajectory(

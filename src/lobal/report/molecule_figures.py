@@ -144,12 +144,7 @@ def rotor_maps(
     return figure
 
 
-def learning_curves_figure(curves: Mapping[str, ErrorCurve], ylabel: str) -> Figure:
-    """Errors against the number of labels on logarithmic axes, the last curve solid."""
-    return learning_curve_panels({ylabel: curves})
-
-
-def learning_curve_panels(panels: Mapping[str, Mapping[str, ErrorCurve]]) -> Figure:
+def error_panels(panels: Mapping[str, Mapping[str, ErrorCurve]]) -> Figure:
     """One panel per kind of error, each with the same curves: energies and forces, RMSE and MAE.
 
     Curves are told apart by line, colour and marker, which go by their order in the first panel, the last one solid.
