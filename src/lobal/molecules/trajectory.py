@@ -195,7 +195,9 @@ def _arrays(path: Path) -> dict[str, ndarray]:
                 except ValueError:
                     logger.info("array %r of %s is pickled, and not read", name, path)
     except (ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
+        raise ValueError(
+            f"{path} cannot be read as an npz file of plain arrays, though it is named like one"
+        ) from error
     return arrays
 
 

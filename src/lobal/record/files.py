@@ -40,7 +40,7 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
         tensors = load(content)
         written_by_newer = fields["format"] > FORMAT_VERSION
     except Exception as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved: {error}") from error
+        raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved, or it is damaged") from error
     if written_by_newer:
         raise ValueError(
             f"{os.fspath(path)!r} has format {fields['format']}, this lobal reads up to {FORMAT_VERSION}; "
