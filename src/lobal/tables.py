@@ -152,9 +152,7 @@ def _read_npz(path: Path) -> dict[str, ndarray]:
             for name in arrays.files:
                 columns |= _columns_of(name, arrays[name])
     except (ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} cannot be read as an npz file of plain arrays, though it is named like one"
-        ) from error
+        raise ValueError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
     return columns
 
 
