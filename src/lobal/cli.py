@@ -242,6 +242,14 @@ def train_force_field(
     mixture: Annotated[
         bool, typer.Option("--mixture", help="Mix experts of several bandwidths: local bandwidths, much slower.")
     ] = False,
+    inducing: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Configurations, of those learned from, to predict with: smaller and faster to use, less exact.",
+            show_default="all",
+        ),
+    ] = None,
     energy_unit: EnergyUnit = None,
     length_unit: LengthUnit = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
@@ -276,6 +284,7 @@ def train_force_field(
             labels=labels,
             anisotropic=anisotropic,
             mixture=mixture,
+            inducing=inducing,
             energy_unit=energy_unit,
             length_unit=length_unit,
             seed=seed,

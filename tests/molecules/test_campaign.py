@@ -15,6 +15,8 @@ from torch import Tensor
 
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings
+from lobal.molecules.density import configuration_density, error_weights
+from lobal.molecules.descriptor import describe
 from lobal.molecules.evaluation import errors_on
 from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import ForceField
@@ -178,6 +180,27 @@ def test_a_real_force_field_is_fitted_and_its_errors_are_noted(tmp_path: Path) -
         assert campaign.history[1].validation_error == campaign.fits[0].errors.force_rmse
     saved = ForceField.load(tmp_path / "campaign" / "model.lobal")
     assert errors_on(saved, validation) == errors
+
+
+def test_under_a_uniform_test_density_rare_configurations_count_as_much_as_frequent_ones() -> None:
+    validation = water(30, seed=2)
+    often = validation.at(torch.tensor([0] * 50 + [*range(1, 30)]))
+    pool = replace(POOL, R=torch.cat([POOL.R, validation.R[:1].expand(50, -1, -1)]), energies=None, forces=None)
+    with begun(pool=pool, validation=often, settings={"test_density": "uniform"}) as campaign:
+        tell(campaign, np.arange(20))
+        field, errors = campaign.fit(), campaign.fits[-1].errors
+    assert errors is not None
+    values = describe(pool.R).values
+    density = 1.0 + configuration_density(describe(often.R).values, values, campaign._permutations)
+    weight = error_weights("uniform", density).numpy()
+    assert weight[:50].sum() < 0.2 * weight.sum()
+    assert errors == errors_on(field, often, weight)
+
+
+def test_weights_of_errors_are_numbers_of_times() -> None:
+    new = water(3, seed=2)
+    repeated = errors_on(FIELD, new.at(torch.tensor([0, 1, 1, 2, 2, 2])))
+    assert errors_on(FIELD, new, np.array([1.0, 2.0, 3.0])) == pytest.approx(repeated)
 
 
 # Rows.

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lobal.cli import app
+from lobal.molecules.descriptor import describe
 from lobal.molecules.forcefield import ForceField
+from lobal.molecules.permutations import typical_distance
 from tests.molecules.setting import water
 
 
@@ -65,6 +68,35 @@ def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
     assert "force RMSE" in said(result)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"), [((), r"bandwidth \d"), (("--mixture",), r"bandwidths \(and shares\) \d")]
+)
+def test_few_configurations_speak_for_all(options: tuple[str, ...], words: str, files: Path) -> None:
+    arguments = ("train", "water.npz", "--output", "water.lobal", "--n", 40, "--validation", 10, "--inducing", 12)
+    result = invoke(*arguments, *options)
+    assert result.exit_code == 0, result.output
+    assert re.search(rf"learned from 40 configurations through 12 of them, 2 symmetries .*, {words}", said(result))
+    assert len(ForceField.load("water.lobal").positions) == 12
+    assert "20 configurations, 40 that were learned from left out" in said(
+        invoke("evaluate", "water.lobal", "water.npz")
+    )
+
+
+def test_fewer_inducing_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -> None:
+    arguments = ("train", "water.npz", "--output", "water.lobal", "--n", 20, "--validation", 10, "--inducing", 30)
+    assert "30 inducing configurations were asked for, and 20 differ" in said(invoke(*arguments))
+
+
+def test_bandwidths_are_said_in_units_of_sigma_e(files: Path) -> None:
+    """Eight times the distance at which configurations are from each other, whichever way one expert was learned."""
+    for options in ((), ("--inducing", 30)):
+        arguments = ("train", "water.npz", "--output", "water.lobal", "--n", 30, "--validation", 10)
+        result, field = said(invoke(*arguments, *options)), ForceField.load("water.lobal")
+        distance = typical_distance(describe(field.positions).values, field.kernel.permutations)
+        expected = (field.bandwidths[0] * field.kernel.shared[0] / (8.0 * distance)).item()
+        assert f"bandwidth {expected:.3g} Sigma_E" in result
+
+
 def test_errors_come_as_json(files: Path) -> None:
     assert invoke("train", "water.npz", "--output", "water.lobal", "--n", 30, "--quiet").output == ""
     result = invoke("evaluate", "water.lobal", "water.npz", "--json")
@@ -103,6 +135,7 @@ def test_units_are_asked_for_where_the_file_has_none(files: Path) -> None:
         (("train", "water.npz", "--output", "no/folder/out.lobal"), "there is no folder"),
         (("train", "water.npz", "--output", "out.lobal", "--labels", "dipoles"), "labels must be one of forces"),
         (("train", "water.npz", "--output", "out.lobal", "--n", 1), "should be greater than or equal to 2"),
+        (("train", "water.npz", "--output", "out.lobal", "--inducing", 0), "should be greater than or equal to 1"),
         (("train", "water.npz", "--output", "out.lobal", "--device", "abacus"), "device must be"),
         (("evaluate", "water.npz", "water.npz"), "is not a file that lobal saved"),
     ],
@@ -117,4 +150,4 @@ def test_what_is_wrong_is_said_without_a_traceback(arguments: tuple[Any, ...], m
 
 def test_help_explains_the_options() -> None:
     assert all(word in said(invoke("--help")) for word in ("train", "evaluate"))
-    assert all(word in said(invoke("train", "--help")) for word in ("--validation", "--labels", "coords"))
+    assert all(word in said(invoke("train", "--help")) for word in ("--validation", "--labels", "--inducing", "coords"))

@@ -203,3 +203,14 @@ def test_variances_need_factors(generator: torch.Generator) -> None:
     experts = sparse_molecular_experts(data, data.geometry, ladder(Labels.BOTH), PARAMETERS)
     with pytest.raises(ValueError, match="variances need keep_factors=True"):
         experts.posterior(torch.ones(1, 12, dtype=torch.float64))
+
+
+def test_one_expert_alone_says_the_same(generator: torch.Generator) -> None:
+    data, X = labelled(random_molecules(generator, 6)), random_molecules(generator, 3).flatten(1)
+    experts = sparse_molecular_experts(
+        data, data.geometry.at(slice(3)), ladder(Labels.BOTH), PARAMETERS, keep_factors=True
+    )
+    alone, every = experts.only(1).posterior(X), experts.posterior(X)
+    torch.testing.assert_close(alone.mean[0], every.mean[1])
+    torch.testing.assert_close(alone.variance[0], every.variance[1])
+    assert experts.only(2).weights.shape == (1, 3 * 13)

@@ -8,12 +8,13 @@ import torch
 from lobal.molecules import training as module
 from lobal.molecules.descriptor import describe
 from lobal.molecules.evaluation import errors_on
+from lobal.molecules.expert import MolecularExperts, molecular_experts
 from lobal.molecules.hyperparameters import prior_force_variance
 from lobal.molecules.kernel import MolecularKernel, covariance
 from lobal.molecules.labels import Labels
 from lobal.molecules.permutations import identity
 from lobal.molecules.radial import gaussian, matern52
-from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, split, train
+from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, fitted, split, train
 from lobal.molecules.trajectory import read_trajectory
 from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
 
@@ -123,6 +124,21 @@ def test_the_climb_finds_the_least_error_in_either_direction(best: float) -> Non
     assert climbed(trials, 10, trials(10, 4.0, 1.0), 2.0).bandwidth == best
 
 
+def test_the_best_bandwidth_lies_between_trials() -> None:
+    def trial(_: int, sigma: float, v: float) -> Choice:  # a parabola in logarithms
+        return Choice(sigma, v, 0.1 * math.exp(0.3 * math.log(sigma / 5.0) ** 2))
+
+    assert climbed(trial, 10, trial(10, 1.0, 1.0), 2.0).bandwidth == pytest.approx(5.0)
+    assert climbed(trial, 10, trial(10, 40.0, 1.0), 2.0).bandwidth == pytest.approx(5.0)
+
+
+def test_the_climb_passes_over_trials_that_failed() -> None:
+    def trial(_: int, sigma: float, v: float) -> Choice:
+        return Choice(sigma, v, math.nan if sigma > 1.0 else 1.0 / sigma)
+
+    assert climbed(trial, 10, trial(10, 0.25, 1.0), 2.0).bandwidth == 1.0
+
+
 def test_the_climb_ends() -> None:
     endless = climbed(lambda _, sigma, noise: Choice(sigma, noise, 1.0 / sigma), 10, Choice(1.0, 1.0, 1.0), 2.0)
     assert endless.bandwidth == 2.0**module.MOST_STEPS
@@ -133,6 +149,31 @@ def test_bandwidth_and_noise_are_chosen_together() -> None:
     assert best[:2] == pytest.approx((2.0, 1e4 * module.NOISE))
     more = chosen(distance_to(2.0, 1e4 * module.NOISE), 1000)  # tried on a quarter of them
     assert more.bandwidth == pytest.approx(2.0 * 0.25**module.FALL)
+
+
+def test_more_noise_is_not_taken_for_next_to_nothing() -> None:
+    def trial(_: int, sigma: float, v: float) -> Choice:
+        return Choice(sigma, v, abs(math.log(sigma / 8.0)) + 1.0 - 1e-3 * math.log(v / module.NOISE))
+
+    assert chosen(trial, 100).noise == module.NOISE
+
+
+@pytest.mark.parametrize(("error", "tolerance"), [(1.0, module.TRIED), (1e-3, 5e-5), (0.0, module.LEAST_LEFT)])
+def test_the_better_the_force_field_the_better_its_equations_are_solved(
+    error: float, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def experts(*arguments: Any, tolerance: float) -> MolecularExperts:
+        asked.append(tolerance)
+        return molecular_experts(*arguments)
+
+    monkeypatch.setattr(module, "molecular_experts", experts)
+    data = water(20).labelled("cpu")
+    kernel = MolecularKernel(radial=gaussian, shared=torch.ones(3, dtype=torch.float64), permutations=identity(3))
+    deviation = data.residual(Labels.FORCES, torch.zeros((), dtype=torch.float64)).square().mean().sqrt().item()
+    fitted(kernel, data, Labels.FORCES, Choice(8.0, 1e-8, error * deviation))
+    assert asked == [pytest.approx(tolerance)]
 
 
 @pytest.mark.parametrize("radial", [gaussian, matern52])

@@ -35,7 +35,7 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
 
 
 def test_files_say_what_their_units_are(tmp_path: Path) -> None:
-    trajectory = read_trajectory(written(tmp_path, **ARRAYS, **EV))
+    trajectory = read_trajectory(str(written(tmp_path, **ARRAYS, **EV)))
     assert_same(trajectory, WATER)
     assert trajectory.units == "eV and Ang, as the file says"
     assert (trajectory.number, trajectory.step) == (None, None)

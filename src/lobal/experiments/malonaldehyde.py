@@ -33,7 +33,8 @@ from lobal.complexity import local_complexity, smoothness_of_fall
 from lobal.experiments.repetitions import Result
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings, descriptors
-from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests
+from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests, error_weights
+from lobal.molecules.evaluation import errors_on
 from lobal.molecules.fitting import FieldSettings, fit_force_field
 from lobal.molecules.forcefield import INTRINSIC_DIMENSION, ForceField
 from lobal.molecules.symmetry import permutation_group
@@ -80,14 +81,11 @@ class Data(NamedTuple):
 
     def setting(self, test_density: str, device: str) -> Setting:
         """The same under one test distribution."""
-        weight = torch.ones_like(self.density_at_test)
-        if test_density == "uniform":
-            weight = 1.0 / self.density_at_test
         return Setting(
             pool=self.pool,
             density=self.density,
             test=self.test,
-            weight=(weight / weight.mean()).numpy(),
+            weight=error_weights(test_density, self.density_at_test).numpy(),
             test_density=test_density,
             device=device,
         )
@@ -108,16 +106,6 @@ def loaded(path: Path, *, device: str, say: Any = print) -> Data:  # noqa: ANN40
     # A test configuration counts itself, as those of the pool do: the two densities are then of one kind.
     own = configuration_density(at_test, values, permutations, say=say) + 1.0
     return Data(pool, density.cpu(), test, own.cpu())
-
-
-def errors(force_field: ForceField, setting: Setting) -> dict[str, float]:
-    """Errors of energies (eV) and forces (eV / Angstrom) under q."""
-    energies, forces = force_field.predict(setting.test.R)
-    off = {"energy": energies - np.asarray(setting.test.energies), "force": forces - np.asarray(setting.test.forces)}
-    weight = {"energy": setting.weight, "force": setting.weight[:, None, None]}
-    return {f"{name}_rmse": math.sqrt((weight[name] * part**2).mean()) for name, part in off.items()} | {
-        f"{name}_mae": float((weight[name] * np.abs(part)).mean()) for name, part in off.items()
-    }
 
 
 def field_settings(setting: Setting) -> FieldSettings:
@@ -182,7 +170,7 @@ def _result(model: str, n: int, seed: int, field: ForceField, setting: Setting, 
         "model": model,
         "n": n,
         "seed": seed,
-        **errors(field, setting),
+        **errors_on(field, setting.test, setting.weight)._asdict(),
         "best_bandwidth": best,
         "seconds": seconds,
     }

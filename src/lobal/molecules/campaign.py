@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
@@ -38,7 +39,7 @@ from lobal.molecules.campaign_record import (
     descriptors,
     restored,
 )
-from lobal.molecules.density import configuration_density, density_of_tests, initial_weights
+from lobal.molecules.density import configuration_density, density_of_tests, error_weights, initial_weights
 from lobal.molecules.evaluation import errors_on
 from lobal.molecules.fitting import fit_force_field
 from lobal.molecules.forcefield import ForceField
@@ -99,7 +100,8 @@ class ForceFieldCampaign:
             settings: how configurations are chosen and learned from, and on which device.
             available: which configurations may be asked for; by default all.
             density: p_X, if it is known already; estimating it takes minutes for 100,000 configurations.
-            validation: labelled configurations that errors are reported at, and that are used for nothing else.
+            validation: labelled configurations that errors are reported at, and that are used for nothing else. They
+                follow p_X; where q is another density they are weighed.
             fit: how a force field comes of labels.
             say: hears what is going on.
         """
@@ -219,7 +221,7 @@ class ForceFieldCampaign:
             generator=generator,
             say=self.say,
         )
-        errors = None if self.validation is None else errors_on(model, self.validation)
+        errors = None if self.validation is None else errors_on(model, self.validation, self._validation_weight)
         if self._campaign is not None:
             model.save(self._campaign.path / MODEL)
         self._note({"event": "fitted", "labels": len(learned), "told": self._ledger.told, "errors": errors})
@@ -312,6 +314,17 @@ class ForceFieldCampaign:
         """Sigma_E, once it was trained with as many configurations as it is meant to be; until then it is anew."""
         is_trained = len(self._ledger.labelled) >= 2 * self.settings.field.inducing
         return self.fit().kernel.shared.detach().cpu().clone() if is_trained else None
+
+    @cached_property
+    def _validation_weight(self) -> Float[ndarray, " n"] | None:
+        """q / p_X, by which errors are those under q; none where validation configurations follow q as they are."""
+        if self.validation is None or self.settings.test_density == "pool":
+            return None
+        at, of = (descriptors(R, self.settings.field.device) for R in (self.validation.R, self.pool.R[self.candidates]))
+        self.say(f"density of {len(at)} configurations that errors are reported at")
+        # Each counts itself, as configurations of the pool do.
+        density = 1.0 + configuration_density(at, of, self._permutations.to(of.device), say=self.say)
+        return error_weights(self.settings.test_density, density.cpu()).numpy()
 
     def _following(self, b: int) -> NextDensity:
         """p_k+1 for b more configurations, and the density to draw them from."""

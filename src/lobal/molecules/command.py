@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 
-from lobal.molecules.anisotropy import FIRST_BANDWIDTH
 from lobal.molecules.evaluation import Errors, errors_on, unseen
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.labels import Labels
@@ -33,6 +32,7 @@ class TrainRequest:
     labels: str | None = None
     anisotropic: bool = False
     mixture: bool = False
+    inducing: int | None = None
     energy_unit: str | None = None
     length_unit: str | None = None
     seed: int = 0
@@ -48,6 +48,7 @@ class TrainRequest:
             labels=None if self.labels is None else LABELS[self.labels],
             anisotropic=self.anisotropic,
             mixture=self.mixture,
+            inducing=self.inducing,
             seed=self.seed,
             device=self.device,
         )
@@ -65,12 +66,7 @@ def train(request: TrainRequest, *, quiet: bool) -> None:
         result.force_field.save(request.output)
     if not quiet:
         _print(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
-        learned = result.force_field.about["configurations"]
-        if learned < request.n:
-            _print(
-                f"{request.n} configurations to learn from were asked for, and there are {learned} beside those kept"
-            )
-        _print(f"force field in {request.output}")
+        _print(*_fewer_than(request, result.force_field.about), f"force field in {request.output}")
 
 
 def evaluate(
@@ -91,11 +87,22 @@ def evaluate(
     _print(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
 
 
+def _fewer_than(request: TrainRequest, about: dict[str, Any]) -> list[str]:
+    """What there was less of than asked for."""
+    lines, n = [], about["configurations"]
+    if n < request.n:
+        lines.append(f"{request.n} configurations to learn from were asked for, and there are {n} beside those kept")
+    if request.inducing is not None and about["inducing"] < request.inducing:
+        lines.append(f"{request.inducing} inducing configurations were asked for, and {about['inducing']} differ")
+    return lines
+
+
 def _summary(result: Trained) -> list[str]:
     about = result.force_field.about
+    through = f" through {about['inducing']} of them" if "inducing" in about else ""
     return [
-        f"learned from {about['configurations']} configurations, {about['symmetries']} symmetries (with the identity), "
-        + _bandwidths(result.force_field),
+        f"learned from {about['configurations']} configurations{through}, {about['symmetries']} symmetries "
+        f"(with the identity), {_bandwidths(result.force_field)}",
         f"errors at {about['validation']} configurations that were kept to choose by:",
         *_lines(result.validation),
     ]
@@ -104,7 +111,7 @@ def _summary(result: Trained) -> list[str]:
 def _bandwidths(force_field: ForceField) -> str:
     about = force_field.about
     if force_field.gate is None:
-        return f"bandwidth {about['bandwidth'] / FIRST_BANDWIDTH:.3g} Sigma_E, noise {about['noise']:.0e}"
+        return f"bandwidth {about['bandwidth']:.3g} Sigma_E, noise {about['noise']:.0e}"
     shares = zip(about["bandwidths"], about["shares"], strict=True)
     used = ", ".join(f"{bandwidth:.3g} ({share:.0%})" for bandwidth, share in shares if share >= NAMED_SHARE)
     return f"bandwidths (and shares) {used} Sigma_E, noise {about['noise']:.0e}"

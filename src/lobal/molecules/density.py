@@ -98,6 +98,12 @@ def density_of_tests(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tens
     return TEST_DENSITIES[name](pool_density)
 
 
+def error_weights(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Weights q / p_X, one on average, of errors at configurations that the trajectory came by."""
+    weights = density_of_tests(name, pool_density) / pool_density
+    return weights / weights.mean()
+
+
 def initial_weights(pool_density: Float[Tensor, " n"], q: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Weights q^(1/2) / p_X by which the first configurations are drawn from the pool, so that they follow q^(1/2).
 

@@ -1,9 +1,9 @@
 """How far the energies and forces of a force field are from those computed otherwise."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -27,18 +27,17 @@ def unseen(force_field: ForceField, trajectory: Trajectory) -> Trajectory:
         ValueError: the trajectory is one of other atoms, or there are no such configurations.
     """
     check_species(force_field.species.cpu(), trajectory.species, trajectory.source)
-    seen = {row.tobytes() for row in force_field.positions.cpu().numpy()}
-    new = [i for i, row in enumerate(trajectory.R.numpy()) if row.tobytes() not in seen]
-    if not new:
+    new = (~force_field.has_learned_from(trajectory.R)).nonzero()[:, 0]
+    if len(new) == 0:
         raise ValueError(
             f"the force field has learned from all {len(trajectory)} configurations of {trajectory.source}; "
             "evaluate it on others"
         )
-    return trajectory.at(torch.tensor(new))
+    return trajectory.at(new)
 
 
-def errors_on(force_field: ForceField, trajectory: Trajectory) -> Errors:
-    """The errors of a force field at all configurations of a trajectory.
+def errors_on(force_field: ForceField, trajectory: Trajectory, weight: Float[ndarray, " n"] | None = None) -> Errors:
+    """The errors of a force field at all configurations of a trajectory, weighed where there are weights.
 
     Raises:
         ValueError: the trajectory is one of other atoms.
@@ -47,12 +46,17 @@ def errors_on(force_field: ForceField, trajectory: Trajectory) -> Errors:
     energies, forces = force_field.predict(trajectory.R)
     off = [None if trajectory.energies is None else energies - trajectory.energies.numpy()]
     off.append(None if trajectory.forces is None else forces - trajectory.forces.numpy())
-    return Errors(*(measure(part) for part in off for measure in (_rmse, _mae)))
+    return Errors(*(None if part is None else measure(part, weight) for part in off for measure in (_rmse, _mae)))
 
 
-def _rmse(errors: Float[ndarray, "..."] | None) -> float | None:
-    return None if errors is None else float(np.sqrt(np.square(errors).mean()))
+def _rmse(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
+    return math.sqrt(_mean(np.square(errors), weight))
 
 
-def _mae(errors: Float[ndarray, "..."] | None) -> float | None:
-    return None if errors is None else float(np.abs(errors).mean())
+def _mae(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
+    return _mean(np.abs(errors), weight)
+
+
+def _mean(values: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
+    """Over configurations and, in each, all components."""
+    return float(np.average(values.reshape(len(values), -1).mean(1), weights=weight))

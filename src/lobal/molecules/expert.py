@@ -7,9 +7,10 @@ in place of 28 a configuration of malonaldehyde, and half of the time.
 """
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Float
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 # Kernel matrices of several bandwidths share distances and Jacobian products where they fit in so many numbers (1 GiB).
 MATRIX_ENTRIES = 2**27
 # From so many labels on, conjugate gradients take no more time than a factorisation (malonaldehyde, both kernels).
-FEWEST_ITERATED = 4000
+FEWEST_ITERATED = 5000
 # Residuals computed step by step drift from those computed at the end, by this much at the most if all is well.
 SLACK = 10.0
 # Columns of the inverse factor computed at a time; a GPU is a fifth faster with more.
@@ -72,8 +73,14 @@ class ForceExperts(Experts):
 
     ladder: Ladder
     hyperparameters: Hyperparameters
+    weights: Float[Tensor, "L m"]  # of the covariances that predictions are sums of
+    weighted: Labels  # what these are covariances with
     predictor: Predictor
     constants: Float[Tensor, " L"]
+
+    @abstractmethod
+    def only(self, number: int) -> "ForceExperts":
+        """One of the experts alone."""
 
     def at(self, geometry: Geometry) -> EnergiesForces:
         """Posterior mean of energies and forces, without a kernel matrix."""
@@ -87,28 +94,28 @@ class ForceExperts(Experts):
     def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
         return self.predict(X.unflatten(1, (-1, 3))).energies
 
+    def _part(self, some: slice) -> dict[str, Any]:
+        """What all kinds of experts hold, of some of them."""
+        return {
+            "ladder": replace(self.ladder, bandwidths=self.ladder.bandwidths[some]),
+            "weights": self.weights[some],
+            "predictor": self.predictor.experts(some),
+            "constants": self.constants[some],
+        }
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class MolecularExperts(ForceExperts):
-    """Dense experts, on the configurations they were given."""
+    """Dense experts, on the configurations they were given; weights are lambda alpha."""
 
     data: LabelledMolecules
     internal: Internal
     factor: Float[Tensor, "L r r"] | None  # takes O(L n^2 N^2) memory; needed for variances only
-    weights: Float[Tensor, "L m"]  # lambda alpha
 
     def only(self, number: int) -> "MolecularExperts":
-        """One of the experts alone."""
         one = slice(number, number + 1)
-        return replace(
-            self,
-            ladder=replace(self.ladder, bandwidths=self.ladder.bandwidths[one]),
-            factor=None if self.factor is None else self.factor[one],
-            weights=self.weights[one],
-            predictor=self.predictor.experts(one),
-            constants=self.constants[one],
-        )
+        return replace(self, **self._part(one), factor=None if self.factor is None else self.factor[one])
 
     def posterior(self, X: Inputs) -> Posterior:
         if self.factor is None:
@@ -236,6 +243,7 @@ def _assembled(
         internal=internal,
         factor=factor,
         weights=scaled,
+        weighted=ladder.labels,
         predictor=predictor,
         constants=energy_constants(predictor, data, hyperparameters.mean, ladder.labels),
     )

@@ -9,21 +9,23 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.arrays import resolve_device
 from lobal.molecules.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
+from lobal.molecules.clustering import inducing_rows, number_distinct
 from lobal.molecules.descriptor import Geometry
-from lobal.molecules.expert import Ladder, experts_and_left_out
+from lobal.molecules.expert import ForceExperts, Ladder, experts_and_left_out
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.gate import MolecularGate
 from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
-from lobal.molecules.labels import Labels
+from lobal.molecules.labels import LabelledMolecules, Labels
 from lobal.molecules.mixture import GateSettings, Misses, fit_gate, misses_of
-from lobal.molecules.permutations import Permutations, typical_distance
+from lobal.molecules.permutations import Permutations, symmetrised_bandwidth, typical_distance
 from lobal.molecules.radial import radial_kernel_named
+from lobal.molecules.sparse import sparse_experts_and_left_out
 from lobal.molecules.symmetry import permutation_group
 from lobal.molecules.trajectory import Trajectory
 
@@ -42,6 +44,7 @@ class FieldSettings:
     labels: str = Labels.BOTH.name
     bandwidths: tuple[float, ...] = BANDWIDTHS
     mixture: bool = True  # of all bandwidths; otherwise the one of least leave-one-out error is taken
+    sparse: int | None = None  # inducing configurations that experts speak through, at most all; none: they are dense
     anisotropic: bool = True  # train Sigma_E; otherwise it is a multiple of the typical distance
     inducing: int = 128  # configurations at a time that Sigma_E is trained with, and how many times
     folds: int = 2
@@ -61,6 +64,8 @@ class FieldSettings:
             raise ValueError(f"noise must be positive and finite, got {self.noise}")
         if self.inducing < 1 or self.folds < 1:
             raise ValueError(f"inducing and folds must be at least 1, got {self.inducing} and {self.folds}")
+        if self.sparse is not None and self.sparse < 1:
+            raise ValueError(f"sparse experts need at least 1 inducing configuration, got {self.sparse}")
 
 
 def fit_force_field(
@@ -72,7 +77,7 @@ def fit_force_field(
     generator: torch.Generator,
     say: Callable[[str], None] = logger.info,
 ) -> ForceField:
-    """Dense experts given all labels, a mixture of them or the best.
+    """Experts given all labels, dense or sparse, a mixture of them or the best.
 
     `shared` is Sigma_E, and `permutations` the symmetries, where these are known already.
 
@@ -85,37 +90,71 @@ def fit_force_field(
         say(f"looking for symmetries of {len(learned)} configurations")
         permutations = permutation_group(learned.R, learned.species)
     permutations = permutations.to(device)
+    if shared is None:
+        shared = _shared(data, permutations, settings, generator=generator, say=say)
     radial, labels = radial_kernel_named(settings.kernel), Labels[settings.labels]
-    if shared is None and settings.anisotropic:
-        say("training the bandwidths of all pairs of atoms")
-        shared = trained_bandwidth(
-            data,
-            radial,
-            permutations,
-            labels=labels,
-            m=settings.inducing,
-            folds=settings.folds,
-            generator=generator,
-            say=say,
-        )
-    elif shared is None:
-        values = data.geometry.values
-        shared = (FIRST_BANDWIDTH * typical_distance(values, permutations)).expand(values.shape[1]).contiguous()
     kernel = MolecularKernel(radial=radial, shared=shared.to(data.geometry.values), permutations=permutations)
     bandwidths = kernel.shared.new_tensor(settings.bandwidths)
     ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
     middle = bandwidths[len(bandwidths) // 2]
     hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=middle, noise=settings.noise)
-    experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
+    experts: ForceExperts
+    if settings.sparse is None:
+        rows = None
+        experts, left_out = experts_and_left_out(data, ladder, hyperparameters, say)
+    else:
+        rows = spread_out(data.geometry, settings.sparse, kernel, generator=generator)
+        experts, left_out = sparse_experts_and_left_out(data, data.geometry.at(rows), ladder, hyperparameters, say)
     misses, gate = misses_of(left_out, data, labels), None
+    about = _about(learned, settings, kernel, misses)
     if settings.mixture:
         say(f"fitting the gate to {len(learned)} configurations")
         gate = fit_gate(misses, data.geometry, permutations, settings.gate, generator=generator)
+        about |= _about_gate(gate, data.geometry)
     else:
         experts = experts.only(misses.best_expert())
-    about = _about(learned, settings, kernel, misses) | ({} if gate is None else _about_gate(gate, data.geometry))
+        about |= {"bandwidth": experts.ladder.bandwidths.item()}
     positions, species = learned.R.to(device), learned.species.to(device)
-    return ForceField.of(experts, gate, positions=positions, species=species, about=about)
+    if rows is None:
+        return ForceField.of(experts, gate, positions=positions, species=species, about=about)
+    about |= {"inducing": len(rows)}
+    return ForceField.of(experts, gate, positions=positions[rows], species=species, about=about, learned=positions)
+
+
+def _shared(
+    data: LabelledMolecules,
+    permutations: Permutations,
+    settings: FieldSettings,
+    *,
+    generator: torch.Generator,
+    say: Callable[[str], None],
+) -> Float[Tensor, " D"]:
+    """Sigma_E: trained, or a multiple of the typical distance."""
+    values = data.geometry.values
+    if not settings.anisotropic:
+        return (FIRST_BANDWIDTH * typical_distance(values, permutations)).expand(values.shape[1]).contiguous()
+    say("training the bandwidths of all pairs of atoms")
+    return trained_bandwidth(
+        data,
+        radial_kernel_named(settings.kernel),
+        permutations,
+        labels=Labels[settings.labels],
+        m=settings.inducing,
+        folds=settings.folds,
+        generator=generator,
+        say=say,
+    )
+
+
+def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator: torch.Generator) -> Int[Tensor, " m"]:
+    """The rows of m inducing configurations as the kernel sees distances; where fewer differ, of those.
+
+    Like the gate, too small for a GPU to be of use, and done on the CPU.
+    """
+    permutations = kernel.permutations.cpu()
+    values = geometry.values.cpu() / symmetrised_bandwidth(kernel.shared.cpu(), permutations)
+    number = min(m, number_distinct(values, permutations))
+    return inducing_rows(values, number, permutations, generator=generator).to(geometry.values.device)
 
 
 def _about(learned: Trajectory, settings: FieldSettings, kernel: MolecularKernel, misses: Misses) -> dict[str, Any]:
@@ -123,6 +162,7 @@ def _about(learned: Trajectory, settings: FieldSettings, kernel: MolecularKernel
         "source": Path(learned.source).name,
         "configurations": len(learned),
         "symmetries": len(kernel.permutations),
+        "labels": settings.labels,
         "bandwidths": list(settings.bandwidths),
         "best_expert": misses.best_expert(),
         "noise": settings.noise,

@@ -1,5 +1,6 @@
 """A trained force field: energies and forces of new configurations, in a file or in memory."""
 
+import hashlib
 import math
 import os
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from lobal.arrays import Bandwidths, resolve_device
 from lobal.complexity import local_bandwidth, local_complexity
 from lobal.mixture.ordinal import Channel
 from lobal.molecules.descriptor import Positions, describe
-from lobal.molecules.expert import MolecularExperts
+from lobal.molecules.expert import ForceExperts
 from lobal.molecules.gate import GateFeatures, MolecularGate
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import Labels
@@ -30,6 +31,8 @@ KIND = "force field"  # how a file says what it holds
 GATE_KIND = "ordinal"
 VERSION = 1  # of what a force field's file holds, within the format of `record.files`
 TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
+LEARNED = "learned"  # a tensor that files may have or not
+FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
 # Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
 DESCRIBED_TOGETHER = 2**17
 # delta of small molecules: two angles of rotation, or what else moves far (Sec. 5.2).
@@ -48,21 +51,22 @@ class Prediction(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class ForceField:
-    """What the configurations learned from, and the weights of their labels, say about others.
+    """What configurations, and the weights of their labels, say about others.
 
-    Of several experts, one bandwidth and one row of weights each, a gate says which is in charge where; without one
-    there is one expert.
+    These are the ones learned from or, of sparse experts, the inducing ones among them. Of several experts, one
+    bandwidth and one row of weights each, a gate says which is in charge where; without one there is one expert.
     """
 
     species: Int[Tensor, " N"]  # atomic numbers
     kernel: MolecularKernel
     bandwidths: Bandwidths
-    labels: Labels  # what was learned from
-    positions: Positions  # of what was learned from, Angstrom
+    labels: Labels  # that have weights
+    positions: Positions  # of the configurations with these labels, Angstrom
     weights: Float[Tensor, "L m"]  # lambda alpha, of all labels
     constants: Float[Tensor, " L"]  # added to the energies
     about: dict[str, Any]  # how it came about, in plain words and numbers
     gate: MolecularGate | None = None
+    learned: Int[Tensor, " k"] | None = None  # fingerprints of what was learned from, if not of these positions alone
 
     def __post_init__(self) -> None:
         if self.gate is None and len(self.bandwidths) != 1:
@@ -71,24 +75,29 @@ class ForceField:
     @classmethod
     def of(
         cls,
-        experts: MolecularExperts,
+        experts: ForceExperts,
         gate: MolecularGate | None = None,
         *,
         positions: Positions,
         species: Int[Tensor, " N"],
         about: dict[str, Any],
+        learned: Float[Tensor, "k N 3"] | None = None,
     ) -> "ForceField":
-        """The force field of experts that were given labels at these positions."""
+        """The force field of experts that were given labels at these positions.
+
+        Sparse experts: the positions are those of the inducing configurations, and `learned` those of all.
+        """
         return cls(
             species=species,
             kernel=experts.ladder.kernel,
             bandwidths=experts.ladder.bandwidths,
-            labels=experts.ladder.labels,
+            labels=experts.weighted,
             positions=positions,
             weights=experts.weights,
             constants=experts.constants,
             about=about,
             gate=gate,
+            learned=None if learned is None else fingerprints(learned),
         )
 
     def expert(self, number: int) -> "ForceField":
@@ -102,6 +111,10 @@ class ForceField:
             constants=self.constants[one],
             about={name: value for name, value in self.about.items() if name not in ABOUT_GATES},
         )
+
+    def has_learned_from(self, R: Positions) -> Bool[Tensor, " n"]:
+        """Which configurations it was given the labels of; they are recognised by their exact positions."""
+        return torch.isin(fingerprints(R), fingerprints(self.positions) if self.learned is None else self.learned)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -183,6 +196,7 @@ class ForceField:
             "about": self.about,
         }
         tensors = dict(zip(TENSORS, kept, strict=True)) | ({} if self.gate is None else _gate_tensors(self.gate))
+        tensors |= {} if self.learned is None else {LEARNED: self.learned}
         save_record(path, {name: part.detach().cpu().clone() for name, part in tensors.items()}, fields)
 
     @classmethod
@@ -206,6 +220,7 @@ class ForceField:
                 f"{os.fspath(path)!r} is a force field of version {fields['version']}, gate {fields['gate']!r}; this "
                 f"lobal reads version {VERSION}, gates None and {GATE_KIND!r}; install a newer lobal"
             )
+        learned = tensors.pop(LEARNED, None)  # compared on the CPU
         tensors = {name: part.to(resolve_device(device)) for name, part in tensors.items()}
         species, positions, weights, constants, bandwidths, shared, permutations = (tensors[name] for name in TENSORS)
         radial = radial_kernel_named(fields["radial"])
@@ -219,7 +234,14 @@ class ForceField:
             constants=constants,
             about=fields["about"],
             gate=None if fields["gate"] is None else _gate_from(tensors, len(bandwidths)),
+            learned=learned,
         )
+
+
+def fingerprints(R: Positions) -> Int[Tensor, " n"]:
+    """A number for every configuration that hardly any other has, whatever the device."""
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=FINGERPRINT_BYTES).digest() for row in R.cpu().numpy())
+    return torch.from_numpy(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
 
 
 def complexity_at(bandwidth: Float[ndarray, " n"], *, dimension: float = INTRINSIC_DIMENSION) -> Float[ndarray, " n"]:

@@ -35,7 +35,7 @@ from lobal.molecules.permutations import Permutations, check_group, descriptor_p
 from lobal.molecules.radial import RadialKernel
 
 # Numbers in one block of force covariances: on a CPU it stays in the cache, a GPU wants as much as there is room for.
-BLOCK_ENTRIES = 2**17
+BLOCK_ENTRIES = 2**19
 GPU_BLOCK_ENTRIES = 2**25
 # Permuted bandwidths that differ by less than rounding are the same.
 SAME_BANDWIDTH = 1e-12

@@ -25,8 +25,10 @@ from torch import Tensor
 from lobal.arrays import Scalar
 from lobal.experts.expert import Hyperparameters
 from lobal.kernels import safe_cholesky
+from lobal.molecules.descriptor import Descriptors
 from lobal.molecules.kernel import MolecularKernel, Moves, covariance_along
 from lobal.molecules.labels import LabelledMolecules, Labels
+from lobal.molecules.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.product import CovarianceProduct, Internal
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,8 @@ MOST_SHARED = 2500
 MOST_COUPLINGS = 2**27
 # Labels per group. For 500 configurations of malonaldehyde, 3000 take fewer iterations and as much time.
 GROUP = 1000
+# Columns of what is left computed at a time.
+PANEL = 128
 # Rounding in single precision, by the diagonal.
 SINGLE_JITTER = 1e-6
 
@@ -127,12 +131,10 @@ class Elimination:
     def of(
         cls, kernel: MolecularKernel, moves: Moves, *, bandwidth: Scalar, scale: Scalar, noise: Scalar
     ) -> "Elimination":
-        """Shared configurations and groups at random, the same ones every time."""
-        n, w, device = len(moves.values), moves.width, moves.values.device
-        order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(device)
-        number = number_shared(n, w)
-        shared, rest = order[:number], order[number:]
-        bandwidths = bandwidth[None]
+        """Shared configurations are far apart, which takes a sixth off the iterations of those at random."""
+        w, bandwidths = moves.width, bandwidth[None]
+        shared = far_apart(moves.values, number_shared(len(moves.values), w), kernel.permutations)
+        rest = torch.ones_like(moves.values[:, 0], dtype=torch.bool).index_fill(0, shared, False).nonzero()[:, 0]
         K_ss = covariance_along(kernel, moves.at(shared), bandwidths=bandwidths)[0]
         R = safe_cholesky(_with_noise(K_ss, scale, noise)).lower
         groups = []
@@ -141,7 +143,7 @@ class Elimination:
             K_sg = scale * covariance_along(kernel, moves.at(shared), some, bandwidths=bandwidths)[0]
             U: Tensor = torch.linalg.solve_triangular(R, K_sg, upper=False)
             C = _with_noise(covariance_along(kernel, some, bandwidths=bandwidths)[0], scale, noise)
-            groups.append(_Group(_label_rows(rows, w), U, *_single_factor(C.addmm_(U.mT, U, alpha=-1.0), noise)))
+            groups.append(_Group(_label_rows(rows, w), U, *_single_factor(_less_products(C, U), noise)))
         return cls(_label_rows(shared, w), R, groups)
 
     def __call__(self, r: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
@@ -164,6 +166,25 @@ def number_shared(n: int, width: int) -> int:
     """How many of n configurations with so many labels each are coupled to all."""
     most = min(MOST_SHARED // width, MOST_COUPLINGS // (n * width**2))
     return max(1, min(n // CONFIGURATIONS_PER_SHARED, most))
+
+
+def far_apart(values: Descriptors, number: int, permutations: Permutations) -> Int[Tensor, " number"]:
+    """The first configuration, and others that are each as far as can be from the closest of those before."""
+    chosen, distance = [0], torch.full_like(values[:, 0], torch.inf)
+    for _ in range(number - 1):
+        last = values[chosen[-1:]]
+        distance = torch.minimum(distance, symmetrised_squared_distances(values, last, permutations)[:, 0])
+        distance[chosen[-1]] = -torch.inf  # never again, not even where all are the same
+        chosen.append(int(distance.argmax()))
+    return torch.tensor(chosen, device=values.device)
+
+
+def _less_products(C: Float[Tensor, "q q"], U: Float[Tensor, "s q"]) -> Float[Tensor, "q q"]:
+    """C - U^T U in place, of which nothing but the lower triangle is right: a factorisation reads no more."""
+    for start in range(0, len(C), PANEL):
+        rows, columns = slice(start, start + PANEL), slice(start + PANEL)
+        C[rows, columns].addmm_(U[:, rows].mT, U[:, columns], alpha=-1.0)
+    return C
 
 
 def _single_factor(S: Float[Tensor, "q q"], noise: Scalar) -> tuple[Float[Tensor, " q"], Float[Tensor, "q q"]]:

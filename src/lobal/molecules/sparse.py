@@ -13,8 +13,9 @@ H_i = lambda V_i^-1/2 Phi_i A^-1 Phi_i^T V_i^-1/2: in units of the noise, labels
 covariance is V_i^1/2 (I - H_i)^-1 V_i^1/2 and the share of the prior that inducing values do not explain.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import torch
@@ -30,6 +31,8 @@ from lobal.molecules.kernel import MolecularKernel, Moves, along_coordinates, co
 from lobal.molecules.labels import LabelledMolecules, Labels
 from lobal.molecules.prediction import Predictor
 from lobal.molecules.product import Internal
+
+logger = logging.getLogger(__name__)
 
 # K_zz is factored with this share of v / lambda on its diagonal: inducing values need not be better known than labels.
 JITTER = 1e-2
@@ -84,10 +87,15 @@ class Factors(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SparseMolecularExperts(ForceExperts):
-    """Sparse experts, all on the same inducing configurations."""
+    """Sparse experts, all on the same inducing configurations, whose energies and forces have the weights."""
 
     inducing: Internal  # Z
     factors: Factors | None
+
+    def only(self, number: int) -> "SparseMolecularExperts":
+        one = slice(number, number + 1)
+        factors = None if self.factors is None else Factors(*(part[one] for part in self.factors))
+        return replace(self, **self._part(one), factors=factors)
 
     def posterior(self, X: Inputs) -> Posterior:
         if self.factors is None:
@@ -135,16 +143,21 @@ def sparse_molecular_experts(
 
 
 def sparse_experts_and_left_out(
-    data: LabelledMolecules, inducing: Geometry, ladder: Ladder, hyperparameters: Hyperparameters
+    data: LabelledMolecules,
+    inducing: Geometry,
+    ladder: Ladder,
+    hyperparameters: Hyperparameters,
+    say: Callable[[str], None] = logger.info,
 ) -> tuple[SparseMolecularExperts, LeftOut]:
     """Experts, and what they say about each configuration without its labels; inducing ones stay inducing.
 
     Raises:
         ValueError: as `sparse_molecular_experts`.
     """
-    fit = _Fit.of(data, inducing, ladder, hyperparameters)
+    fit, n = _Fit.of(data, inducing, ladder, hyperparameters), len(data.geometry.values)
     weights, means, covariances = [], [], []
-    for sigma in ladder.bandwidths:
+    for number, sigma in enumerate(ladder.bandwidths):
+        say(f"expert {number + 1} of {len(ladder.bandwidths)}: leaving out each of {n} configurations")
         features = fit.features(sigma)
         solved = fit.solved(features)
         weights.append(solved.weights)
@@ -242,14 +255,16 @@ class _Fit:
         self, geometry: Geometry, weights: list[Float[Tensor, " p"]], factors: Factors | None = None
     ) -> SparseMolecularExperts:
         """The experts of the given weights, which the predictor takes along coordinates."""
-        each = [self.inducing.expanded(row.view(len(geometry.values), -1)).flatten() for row in weights]
-        kernel, bandwidths = self.ladder.kernel, self.ladder.bandwidths
-        predictor = Predictor.of(kernel, geometry, torch.stack(each), bandwidths=bandwidths, labels=Labels.BOTH)
+        rows = [self.inducing.expanded(row.view(len(geometry.values), -1)).flatten() for row in weights]
+        each, kernel, bandwidths = torch.stack(rows), self.ladder.kernel, self.ladder.bandwidths
+        predictor = Predictor.of(kernel, geometry, each, bandwidths=bandwidths, labels=Labels.BOTH)
         return SparseMolecularExperts(
             ladder=self.ladder,
             hyperparameters=self.hyperparameters,
             inducing=self.inducing,
             factors=factors,
+            weights=each,
+            weighted=Labels.BOTH,
             predictor=predictor,
             constants=energy_constants(predictor, self.data, self.hyperparameters.mean, self.ladder.labels),
         )

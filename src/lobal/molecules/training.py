@@ -10,6 +10,7 @@ lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are t
 """
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,19 +34,23 @@ from lobal.molecules.trajectory import Trajectory, set_apart
 
 logger = logging.getLogger(__name__)
 
-# So many configurations the first trials learn from, and a quarter of all, but so many at least, the others.
-FEW, MANY = 100, 150
+# Configurations that the first trials learn from; a quarter of all, where that is more, those after.
+FEW = 150
 # Bandwidths are tried from `FIRST_BANDWIDTH`, in units of the typical distance, by these factors, up and down.
 COARSE, FINE = 2.0, 2.0**0.5
 # The noise by the variance of the labels, and how much more of it is tried at a time, for labels that are not exact.
 NOISE = 2e-8
 MORE_NOISE = 100.0
+# More noise is believed in where it takes so much off the error: with few configurations it does little harm yet.
+WORTHWHILE = 0.02
 # The best bandwidth falls as n^-FALL: local ones of malonaldehyde did so from 512 to 2048 configurations.
 FALL = 0.27
 MOST_STEPS = 8  # in one direction
-# Residuals that conjugate gradients leave, in trials and in the end. For 500 configurations of malonaldehyde errors are
-# then larger by 0.1% and by less than 0.01%.
-TRIED, TRAINED = 1e-3, 1e-4
+# Residuals that conjugate gradients leave, by the labels: in trials, where errors are then larger by 0.1% for
+# malonaldehyde, and in the end, by the error that is to be expected, which then grows by 0.1%.
+TRIED = 1e-3
+LEFT = 0.05
+LEAST_LEFT = 1e-7  # what rounding allows
 
 
 @final
@@ -58,7 +63,8 @@ class Training:
     labels: Labels | None = None  # what to learn from; by default forces, or energies where there are no forces
     kernel: str = "gaussian"
     anisotropic: bool = False  # a bandwidth for every kind of pair of atoms
-    mixture: bool = False  # of experts of several bandwidths, with a gate; dense, and much more to compute
+    mixture: bool = False  # of experts of several bandwidths, with a gate; much more to compute
+    inducing: int | None = None  # configurations that experts speak through, at most all; none: they are dense
     seed: int = 0
     device: str | None = None
 
@@ -66,6 +72,8 @@ class Training:
         for name, value in (("n", self.n), ("validation", self.validation)):
             if value < 2:
                 raise ValueError(f"{name} must be at least 2 configurations, got {value}")
+        if self.inducing is not None and self.inducing < 1:
+            raise ValueError(f"inducing must be at least 1 configuration, got {self.inducing}")
         radial_kernel_named(self.kernel)
 
 
@@ -98,8 +106,14 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
     kernel = MolecularKernel(radial=radial, shared=shared, permutations=group)
     choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), len(learned))
     say(f"learning from {len(learned)} configurations")
-    if training.mixture:
-        settings = FieldSettings(kernel=training.kernel, labels=labels.name, device=training.device)
+    if training.mixture or training.inducing is not None:
+        settings = FieldSettings(
+            kernel=training.kernel,
+            labels=labels.name,
+            mixture=training.mixture,
+            sparse=training.inducing,
+            device=training.device,
+        )
         if choice.noise > NOISE:  # what trials are for here: the labels are not exact
             settings = replace(settings, noise=choice.noise)
         force_field = fit_force_field(
@@ -108,7 +122,7 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
     else:
         positions, species = learned.R.to(device), learned.species.to(device)
         about: dict[str, Any] = {"configurations": len(learned), "symmetries": len(group)}
-        about |= {"bandwidth": choice.bandwidth, "noise": choice.noise}
+        about |= {"labels": labels.name, "bandwidth": choice.bandwidth / FIRST_BANDWIDTH, "noise": choice.noise}
         experts = fitted(kernel, data, labels, choice)
         force_field = ForceField.of(experts, positions=positions, species=species, about=about)
     errors = errors_on(force_field, held_out)
@@ -165,45 +179,65 @@ class _Trials:
 
 
 def chosen(trials: Trials, n: int) -> Choice:
-    """Bandwidth and noise of least error: the bandwidth on few configurations, then both on more.
+    """Bandwidth and noise of least error on few configurations, and on more of them where there are many.
 
-    With few configurations more noise does no harm yet, so that little is to be learned about it from them. What is
-    best for more than were tried follows by the rate at which bandwidths fall.
+    What is best for more than were tried follows by the rate at which bandwidths fall; the error is at least what is
+    left if it falls as 1 / n.
     """
-    best = climbed(trials, FEW, trials(FEW, FIRST_BANDWIDTH, NOISE), 1.0 / COARSE)
-    many = max(n // 4, min(n, MANY))
-    if many > FEW:  # more configurations want a smaller bandwidth
-        best = climbed(trials, many, trials(many, best.bandwidth / FINE, best.noise), FINE)
+    tried = min(n, FEW)
+    best = climbed(trials, tried, trials(tried, FIRST_BANDWIDTH, NOISE), COARSE)
+    if n // 4 > tried:
+        tried, first = n // 4, best.bandwidth * (4 * tried / n) ** FALL
+        best = climbed(trials, tried, trials(tried, first, NOISE), FINE)
     for _ in range(MOST_STEPS):  # labels that are not exact; more noise wants a smaller bandwidth
-        noisier = trials(many, best.bandwidth / COARSE, MORE_NOISE * best.noise)
-        if not noisier.error < best.error:
+        noisier = trials(tried, best.bandwidth / COARSE, MORE_NOISE * best.noise)
+        if not noisier.error < (1.0 - WORTHWHILE) * best.error:
             break
-        best = climbed(trials, many, noisier, FINE)
-    return best._replace(bandwidth=best.bandwidth * min(1.0, many / n) ** FALL)
+        best = climbed(trials, tried, noisier, FINE)
+    return best._replace(bandwidth=best.bandwidth * (tried / n) ** FALL, error=best.error * tried / n)
 
 
 def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
-    """The best of bandwidths that go down, or else up, from the first by a factor at a time while that is better.
+    """The best bandwidth, by trials that go up, or else down, from the first by a factor at a time while it is better.
 
-    A factor below one goes up first.
+    It is taken between the trials: where the parabola through the best of them and its two neighbours is least, the
+    logarithm of the error over that of the bandwidth.
     """
-    best = first
-    for direction in (1.0 / factor, factor):
+    best, beside = first, list[Choice]()
+    for direction in (factor, 1.0 / factor):
         for _ in range(MOST_STEPS):
             tried = trials(n, best.bandwidth * direction, first.noise)
             if not tried.error < best.error:
+                beside.append(tried)
                 break
-            best = tried
+            best, beside = tried, [best]
         if best is not first:
             break
-    return best
+    if len(beside) < 2:
+        return best
+    return best._replace(bandwidth=best.bandwidth * (beside[0].bandwidth / best.bandwidth) ** _vertex(best, *beside))
+
+
+def _vertex(best: Choice, one: Choice, other: Choice) -> float:
+    """Where the parabola is least: how far towards the one neighbour, from -1/2 to 1/2 of the way."""
+    # Logarithms of how many times the error is larger there; infinite where a trial failed.
+    rises = [math.log(max(each.error, 1e-300) / max(best.error, 1e-300)) for each in (one, other)]
+    if not 0.0 < sum(rises) < math.inf:
+        return 0.0
+    return 0.5 * (rises[1] - rises[0]) / sum(rises)
 
 
 def fitted(
-    kernel: MolecularKernel, data: LabelledMolecules, labels: Labels, choice: Choice, *, tolerance: float = TRAINED
+    kernel: MolecularKernel, data: LabelledMolecules, labels: Labels, choice: Choice, *, tolerance: float | None = None
 ) -> MolecularExperts:
-    """One expert, with lambda such that prior and labels have the same variance."""
+    """One expert, with lambda such that prior and labels have the same variance.
+
+    Without a tolerance, conjugate gradients leave a small share of the error that is to be expected.
+    """
     bandwidths = data.geometry.values.new_tensor([choice.bandwidth])
     hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=bandwidths[0], noise=choice.noise)
+    if tolerance is None:
+        deviation = math.sqrt(hyperparameters.noise.item() / choice.noise)  # of the labels
+        tolerance = min(max(LEFT * choice.error / deviation, LEAST_LEFT), TRIED)
     ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
     return molecular_experts(data, ladder, hyperparameters, tolerance=tolerance)

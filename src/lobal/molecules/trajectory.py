@@ -8,6 +8,7 @@ units, eV and Angstrom.
 
 import io
 import logging
+import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +83,11 @@ def set_apart(trajectory: Trajectory, most: int, *, generator: torch.Generator) 
 
 
 def read_trajectory(
-    path: Path, *, energy_unit: str | None = None, length_unit: str | None = None, labelled: bool = True
+    path: str | os.PathLike[str],
+    *,
+    energy_unit: str | None = None,
+    length_unit: str | None = None,
+    labelled: bool = True,
 ) -> Trajectory:
     """The trajectory of an npz file, or of any file that ASE reads: extended xyz, its databases and trajectories.
 
@@ -93,6 +98,7 @@ def read_trajectory(
         ValueError: the file holds something else, several molecules, periodic cells, NaN or atoms that coincide, or
             its units are not known.
     """
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     read = _read_npz if path.suffix.lower() == ".npz" else _read_with_ase
