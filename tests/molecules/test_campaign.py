@@ -197,12 +197,6 @@ def test_under_a_uniform_test_density_rare_configurations_count_as_much_as_frequ
     assert errors == errors_on(field, often, weight)
 
 
-def test_weights_of_errors_are_numbers_of_times() -> None:
-    new = water(3, seed=2)
-    repeated = errors_on(FIELD, new.at(torch.tensor([0, 1, 1, 2, 2, 2])))
-    assert errors_on(FIELD, new, np.array([1.0, 2.0, 3.0])) == pytest.approx(repeated)
-
-
 # Rows.
 
 

@@ -110,6 +110,17 @@ def test_errors_come_as_json(files: Path) -> None:
     assert errors["left_out"] == 30
 
 
+def test_energies_of_another_zero_are_noticed(files: Path) -> None:
+    assert invoke("train", "water.npz", "--output", "water.lobal", "--n", 30, "--quiet").exit_code == 0
+    assert "another zero" not in said(invoke("evaluate", "water.lobal", "water.npz"))
+    with np.load("water.npz") as file:
+        np.savez("shifted.npz", **{**file, "E": file["E"] + 5.0})
+    assert "these energies have another zero" in said(invoke("evaluate", "water.lobal", "shifted.npz"))
+    with np.load("water.npz") as file:
+        np.savez("forces.npz", **{name: file[name] for name in file if name != "E"})
+    assert "another zero" not in said(invoke("evaluate", "water.lobal", "forces.npz"))
+
+
 @pytest.mark.parametrize("labels", ["forces", "energies", "both"])
 def test_labels_are_chosen_by_name(labels: str, files: Path) -> None:
     result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 20, "--labels", labels, "--seed", 3)

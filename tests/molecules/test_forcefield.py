@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.molecules.evaluation import errors_on, unseen
 from lobal.molecules.forcefield import ForceField
 from lobal.molecules.labels import Labels
 from lobal.molecules.training import Training, train
@@ -81,24 +80,3 @@ def test_several_experts_need_a_gate() -> None:
             weights=FIELD.weights.repeat(2, 1),
             constants=FIELD.constants.repeat(2),
         )
-
-
-def test_errors_are_those_of_all_components() -> None:
-    trajectory = water(7, seed=2)
-    energies, forces = FIELD.predict(trajectory.R)
-    shifted = replace(trajectory, energies=torch.from_numpy(energies) + 0.5, forces=torch.from_numpy(forces) - 0.25)
-    assert tuple(errors_on(FIELD, shifted)) == pytest.approx((0.5, 0.5, 0.25, 0.25))
-    assert errors_on(FIELD, replace(shifted, energies=None))[:2] == (None, None)
-    assert errors_on(FIELD, replace(shifted, forces=None))[2:] == (None, None)
-
-
-def test_configurations_learned_from_are_left_out() -> None:
-    trajectory = water(60)
-    assert len(unseen(FIELD, trajectory)) == 40
-    with pytest.raises(ValueError, match="has learned from all 20 configurations of water"):
-        unseen(FIELD, replace(trajectory, R=FIELD.positions, energies=None, forces=None))
-
-
-def test_other_molecules_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"water has atoms \[16, 1, 1\]"):
-        errors_on(FIELD, replace(water(5), species=torch.tensor([16, 1, 1])))

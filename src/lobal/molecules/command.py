@@ -17,6 +17,9 @@ from lobal.molecules.training import train as trained
 from lobal.molecules.trajectory import read_trajectory
 
 NAMED_SHARE = 0.005  # of the configurations that an expert is in charge of, to be named
+# Mean absolute by root mean squared error, which is 0.8 for normal errors and one if all are the same.
+OFFSET = 0.98
+FEWEST_COMPARED = 10  # configurations, to say so
 LABELS = {"forces": Labels.FORCES, "energies": Labels.ENERGIES, "both": Labels.BOTH}
 
 
@@ -85,6 +88,18 @@ def evaluate(
         print(json.dumps({**errors._asdict(), "configurations": len(new), "left_out": left_out}))
         return
     _print(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
+    if len(new) >= FEWEST_COMPARED and is_offset(errors):
+        _print(
+            "  nearly all of the energies' error is the same everywhere: these energies have another zero, or come from "
+            "another method, than those learned from"
+        )
+
+
+def is_offset(errors: Errors) -> bool:
+    """Whether energies are off by a constant, above all: only then are the mean and the root mean square alike."""
+    if errors.energy_rmse is None or errors.energy_mae is None:
+        return False
+    return errors.energy_mae > OFFSET * errors.energy_rmse
 
 
 def _fewer_than(request: TrainRequest, about: dict[str, Any]) -> list[str]:
