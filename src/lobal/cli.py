@@ -269,6 +269,10 @@ def train_force_field(
     malonaldehyde by a quarter; with 100 it hardly helps. With **--mixture** the force field also says how complex the
     energy is around each configuration; best with **--labels both** and a GPU.
 
+    With **--inducing** so many configurations speak for all. Of malonaldehyde, 100 that speak for 1000 had half the
+    error of 100 alone and twice that of all 1000, in an eighth of the file and, for many predictions, a tenth of the
+    time; the training takes longer.
+
     Example: **lobal forcefield train malonaldehyde.npz --output malonaldehyde.lobal --n 500**
     """
     from lobal.molecules.command import TrainRequest

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lobal.experiments import malonaldehyde, malonaldehyde_report
 from lobal.experiments.malonaldehyde import MODELS, Record, loaded
-from lobal.experiments.malonaldehyde_report import contrast, step, transition
+from lobal.experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
 from tests.molecules.setting import water
 
 SIZES = (12, 24)
@@ -64,11 +64,17 @@ def test_all_models_are_compared_and_runs_go_on(data: Path, grid: Path, tmp_path
         }
         assert all(0.0 < row["force_mae"] <= row["force_rmse"] < 1.0 for row in results)
         drawn = json.loads((tmp_path / f"maps_{name}.json").read_text())
-        assert np.array(drawn["complexity"]).shape == (25, 25)
-        assert drawn["smoothness"] > 0.0
+        assert [each["seed"] for each in drawn] == [0, 1]
+        assert np.array(drawn[0]["complexity"]).shape == (25, 25)
+        assert drawn[0]["smoothness"] > 0.0
     before = (tmp_path / "pool.json").read_text()
     run(data, grid, tmp_path)  # all is there
     assert (tmp_path / "pool.json").read_text() == before
+
+    maps = json.loads((tmp_path / "maps_pool.json").read_text())
+    (tmp_path / "maps_pool.json").write_text(json.dumps(maps[:1]))
+    run(data, grid, tmp_path)  # maps of one repetition are missing
+    assert json.loads((tmp_path / "maps_pool.json").read_text()) == maps
 
     malonaldehyde_report.main(tmp_path, figures=tmp_path / "figures")
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -128,10 +134,26 @@ def test_one_state_alone_has_no_transition() -> None:
 
 def test_the_contrast_compares_the_top_with_the_states() -> None:
     energy = surface()
-    drawn = {"phi1": ANGLES.tolist(), "phi2": ANGLES.tolist(), "energy": energy, "complexity": energy - energy.min()}
+    angles = {"phi1": ANGLES.tolist(), "phi2": ANGLES.tolist()}
+    drawn = [
+        angles | {"energy": energy, "complexity": above + energy - energy.min(), "complexity_smooth": energy**2}
+        for above in (1.0, 2.0)
+    ]
     found = contrast(drawn)
-    assert found["complexity_at_top"] > max(found["complexity_at_states"])
-    assert found["stable_states"][0] in ([-75.0, -75.0], [75.0, 75.0])
+    assert found.top - found.states.max(1) == pytest.approx((found.top - found.states.max(1))[0])
+    ratios = found.top / found.states.max(1)
+    assert ratios[0] > ratios[1] > 1.0
+    assert found.ratio == pytest.approx((ratios.mean(), 0.5 * (ratios[0] - ratios[1])))
+    assert contrast(drawn[:1]).ratio[1] is None
+    assert about_transition(drawn)["stable_states"][0] in ([-75.0, -75.0], [75.0, 75.0])
+
+
+def test_maps_of_repetitions_are_averaged_in_proportion() -> None:
+    names = ("local_bandwidth", "complexity_smooth", "complexity", "superior_density", "shared")
+    drawn = [{name: [[factor]] for name in names} | {"energy": [[0.0]], "smoothness": 2.0} for factor in (1.0, 4.0)]
+    found = average(drawn)
+    assert [found[name] for name in names] == [pytest.approx(np.array([[2.0]]))] * 5
+    assert (found["energy"], found["smoothness"]) == ([[0.0]], pytest.approx(2.0))
 
 
 def test_savings_follow_the_slope_of_the_learning_curve() -> None:
@@ -151,8 +173,8 @@ def test_savings_follow_the_slope_of_the_learning_curve() -> None:
 
 
 def test_transitions_of_malonaldehyde_are_more_complex_than_its_stable_states() -> None:
-    """On the maps that a campaign along the trajectory has left."""
+    """On the maps that campaigns along the trajectory have left."""
     drawn = json.loads((Path(__file__).parents[2] / "docs/results/malonaldehyde/maps_pool.json").read_text())
     for name in ("complexity", "complexity_smooth"):
-        found = contrast(drawn, name)
-        assert found["complexity_at_top"] > 1.2 * max(found["complexity_at_states"])
+        ratio, error = contrast(drawn, name).ratio
+        assert ratio - 2.0 * (error or 0.0) > 1.0

@@ -191,7 +191,7 @@ class Grid(NamedTuple):
             return cls(angles, file["R"].astype(np.float64), file["E"] - file["E"].min())
 
 
-def maps(stages: Sequence[Stage], setting: Setting, grid: Grid) -> dict[str, Any]:
+def maps(stages: Sequence[Stage], setting: Setting, grid: Grid, seed: int) -> dict[str, Any]:
     """Energy, densities, local bandwidth and complexity over the rotor angles, after a campaign.
 
     The complexity is given for alpha = infinity, as the paper has it, and for the alpha by which local bandwidths have
@@ -219,7 +219,8 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid) -> dict[str, Any
         "superior_density": (p / p.mean()).numpy(),
     }
     side = grid.energies.shape
-    return {name: np.round(values, 6).reshape(side).tolist() for name, values in columns.items()} | {
+    return {name: np.round(values, 4).reshape(side).tolist() for name, values in columns.items()} | {
+        "seed": seed,
         "phi1": grid.angles[0].tolist(),
         "phi2": grid.angles[1].tolist(),
         "test_density": setting.test_density,
@@ -271,6 +272,24 @@ class Record:
         write_atomically(self._path, (json.dumps(content, indent=1) + "\n").encode())
 
 
+@final
+class Drawn:
+    """Maps of every repetition in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.maps: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+
+    def has(self, seed: int) -> bool:
+        """Whether those of a repetition are there."""
+        return any(each["seed"] == seed for each in self.maps)
+
+    def add(self, drawn: dict[str, Any]) -> None:
+        """Those of one more."""
+        self.maps = sorted([*self.maps, drawn], key=lambda each: each["seed"])
+        write_atomically(self._path, (json.dumps(self.maps) + "\n").encode())
+
+
 def main(
     data: Annotated[Path, typer.Argument(help="Trajectories with energies and forces, for example GFN2's.")],
     grid: Annotated[Path | None, typer.Option(help="Configurations relaxed over the rotor angles, for maps.")] = None,
@@ -295,12 +314,13 @@ def main(
     records = {name: Record(output / f"{name}.json", command) for name in densities}
     everything = loaded(data, device=device, say=console.print)
     for seed, name in product(range(seeds), densities):
-        record, drawn_at = records[name], output / f"maps_{name}.json"
-        is_drawn = grid is None or seed > 0 or drawn_at.exists()
-        if record.has(name, numbers, seed) and is_drawn:
+        record, drawn = records[name], Drawn(output / f"maps_{name}.json")
+        is_there, is_drawn = record.has(name, numbers, seed), grid is None or drawn.has(seed)
+        if is_there and is_drawn:
             continue
         setting, stages = everything.setting(name, device), []
-        for result, field in random_arm(setting, numbers, seed):
+        # Where maps alone are to be made, all that they take from the random arm is Sigma_E, of the first size.
+        for result, field in random_arm(setting, numbers[:1] if is_there else numbers, seed):
             record.add(result)
             console.print(_line(result))
             shared = field.kernel.shared  # that of the mixture in the end
@@ -308,9 +328,8 @@ def main(
             record.add(result)
             console.print(_line(result))
             stages.append(stage)
-        if grid is not None and seed == 0:
-            drawn = maps(stages, setting, Grid.read(grid))
-            write_atomically(drawn_at, (json.dumps(drawn) + "\n").encode())
+        if grid is not None and not is_drawn:
+            drawn.add(maps(stages, setting, Grid.read(grid), seed))
 
 
 def _line(result: Result) -> str:

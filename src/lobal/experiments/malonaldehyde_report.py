@@ -150,19 +150,50 @@ def _easiest_path(E: Float[ndarray, "k k"], start: tuple[int, int], end: tuple[i
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(path[::-1], E.shape), strict=True)]
 
 
-def contrast(drawn: dict[str, Any], name: str = "complexity") -> dict[str, Any]:
-    """How complex the energy is at the top of the transition, by how complex it is at the stable states."""
-    energy, complexity = np.array(drawn["energy"]), np.array(drawn[name])
+class Contrast(NamedTuple):
+    """How complex the energy is at the top of the transition and at the stable states, for every repetition."""
+
+    top: Float[ndarray, " r"]
+    states: Float[ndarray, "r 2"]
+
+    @property
+    def ratio(self) -> tuple[float, float | None]:
+        """Top by the more complex of the states, and the standard error of that, of several repetitions."""
+        each = self.top / self.states.max(1)
+        error = None if len(each) < 2 else float(each.std(ddof=1) / math.sqrt(len(each)))
+        return float(each.mean()), error
+
+    def as_fields(self) -> dict[str, Any]:
+        """The same for a file."""
+        ratio, error = self.ratio
+        return {"at_top": self.top.tolist(), "at_states": self.states.tolist(), "ratio": ratio, "standard_error": error}
+
+
+def contrast(drawn: Sequence[dict[str, Any]], name: str = "complexity") -> Contrast:
+    """From the maps of all repetitions."""
+    energy, maps = np.array(drawn[0]["energy"]), [np.array(each[name]) for each in drawn]
     found = transition(energy)
-    top = found.top(energy)
-    states = [complexity[place] for place in found.states]
+    top = [np.mean([each[place] for place in found.top(energy)]) for each in maps]
+    return Contrast(np.array(top), np.array([[each[place] for place in found.states] for each in maps]))
+
+
+def average(drawn: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One map for all repetitions: geometric means of what they differ in."""
+    differ = ("local_bandwidth", "complexity_smooth", "complexity", "superior_density", "shared", "smoothness")
+    means = {name: np.exp(np.mean([np.log(each[name]) for each in drawn], axis=0)) for name in differ}
+    return drawn[0] | {name: mean.tolist() for name, mean in means.items()}
+
+
+def about_transition(drawn: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Where it is, how high, and how complex."""
+    energy = np.array(drawn[0]["energy"])
+    found = transition(energy)
     return {
-        "stable_states": [_angles(drawn, place) for place in found.states],
+        "stable_states": [_angles(drawn[0], place) for place in found.states],
         "energies": [float(energy[place]) for place in found.states],
         "barrier": found.barrier,
-        "top": [_angles(drawn, place) for place in top],
-        "complexity_at_states": [float(value) for value in states],
-        "complexity_at_top": float(np.mean([complexity[place] for place in top])),
+        "top": [_angles(drawn[0], place) for place in found.top(energy)],
+        **{name: contrast(drawn, name).as_fields() for name in ("complexity", "complexity_smooth")},
     }
 
 
@@ -225,8 +256,9 @@ def main(
         console.print(_table(name, results, steps))
         save_figure(error_panels(curves(results)), figures / f"malonaldehyde_curves_{name}.png")
         if (folder / f"maps_{name}.json").exists():
-            drawn = json.loads((folder / f"maps_{name}.json").read_text())
-            kept[name] |= {"smoothness": drawn["smoothness"], "transition": contrast(drawn)}
+            every = json.loads((folder / f"maps_{name}.json").read_text())
+            drawn = average(every)
+            kept[name] |= {"smoothness": drawn["smoothness"], "transition": about_transition(every)}
             draw_maps(drawn, figures / f"malonaldehyde_maps_{name}.png")
             if grid is not None:
                 _draw_bandwidth(drawn, grid, figures / f"malonaldehyde_bandwidths_{name}.png")

@@ -90,8 +90,8 @@ def evaluate(
     _print(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
     if len(new) >= FEWEST_COMPARED and is_offset(errors):
         _print(
-            "  nearly all of the energies' error is the same everywhere: these energies have another zero, or come from "
-            "another method, than those learned from"
+            "  nearly all of the energies' error is the same everywhere: these energies have another zero, or come "
+            "from another method, than those learned from"
         )
 
 
