@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.molecules.clustering import inducing_rows, symmetrised_distance
+from lobal.molecules.clustering import inducing_rows, number_distinct, symmetrised_distance
 from lobal.molecules.descriptor import describe
 from lobal.molecules.permutations import closure, identity
 from tests.molecules.setting import random_molecules
@@ -84,3 +84,15 @@ def test_what_cannot_be_clustered_is_refused(generator: torch.Generator) -> None
         inducing_rows(values, 4, GROUP, generator=generator)
     with pytest.raises(ValueError, match=r"6 columns.* of the 4 atoms.*got shape \(18, 5\)"):
         inducing_rows(values[:, :5], 2, GROUP, generator=generator)
+
+
+def test_as_many_rows_as_are_distinct_can_be_had(generator: torch.Generator) -> None:
+    """Also where configurations come back rotated, permuted and rounded, as files have them."""
+    R = random_molecules(generator, 20)
+    turns = torch.linalg.qr(torch.randn(20, 3, 3, dtype=torch.float64, generator=generator)).Q
+    values = describe(torch.cat([R, permuted(R @ turns, generator), R @ turns.mT]).mul(1e8).round() / 1e8).values
+    assert number_distinct(values, GROUP, most=7) == 7
+    number = number_distinct(values, GROUP, most=60)
+    assert 20 <= number <= 60
+    assert inducing_rows(values, number, GROUP, generator=seeded()).unique().numel() == number
+    assert number_distinct(values[:1].expand(5, -1), GROUP, most=5) == 1

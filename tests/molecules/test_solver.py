@@ -162,6 +162,6 @@ def test_shared_configurations_are_far_apart(generator: torch.Generator) -> None
         assert distances[:, :number].amin(1).argmax() == rows[number]
 
 
-def test_images_of_one_configuration_are_shared_once_each(generator: torch.Generator) -> None:
+def test_copies_of_one_configuration_are_shared_once_each(generator: torch.Generator) -> None:
     one = describe(random_molecules(generator, 1)).values
     assert far_apart(one.expand(4, -1), 4, GROUP).sort().values.tolist() == [0, 1, 2, 3]

@@ -14,7 +14,7 @@ from lobal.molecules.kernel import MolecularKernel, covariance
 from lobal.molecules.labels import Labels
 from lobal.molecules.permutations import identity
 from lobal.molecules.radial import gaussian, matern52
-from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, fitted, split, train
+from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, fitted, is_surely_better, split, train
 from lobal.molecules.trajectory import read_trajectory
 from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
 
@@ -151,11 +151,29 @@ def test_bandwidth_and_noise_are_chosen_together() -> None:
     assert more.bandwidth == pytest.approx(2.0 * 0.25**module.FALL)
 
 
-def test_more_noise_is_not_taken_for_next_to_nothing() -> None:
-    def trial(_: int, sigma: float, v: float) -> Choice:
-        return Choice(sigma, v, abs(math.log(sigma / 8.0)) + 1.0 - 1e-3 * math.log(v / module.NOISE))
+@pytest.mark.parametrize(("spread", "is_taken"), [(1e-3, True), (1.0, False)])
+def test_more_noise_is_taken_where_it_is_better_beyond_chance(
+    spread: float, is_taken: bool, generator: torch.Generator
+) -> None:
+    common = torch.rand(100, dtype=torch.float64, generator=generator)
 
-    assert chosen(trial, 100).noise == module.NOISE
+    def trial(_: int, sigma: float, v: float) -> Choice:
+        own = spread * torch.rand(100, dtype=torch.float64, generator=generator)
+        gain = 0.01 if v > module.NOISE else 0.0
+        squares = 9.0 + common + own + abs(math.log(sigma / 8.0)) - gain
+        return Choice(sigma, v, squares.mean().sqrt().item(), squares)
+
+    noisier, plain = trial(100, 8.0, 1.0), trial(100, 8.0, module.NOISE)
+    assert is_surely_better(noisier, plain) == is_taken
+    assert not is_surely_better(plain, noisier)
+    assert not is_surely_better(plain, plain)
+
+
+@pytest.mark.parametrize("labels", [Labels.FORCES, Labels.ENERGIES])
+def test_labels_that_are_all_the_same_are_refused(labels: Labels) -> None:
+    flat = replace(water(30), energies=torch.ones(30, dtype=torch.float64), forces=torch.zeros_like(water(30).R))
+    with pytest.raises(ValueError, match="there is nothing to learn from them"):
+        train(flat, replace(SMALL, labels=labels))
 
 
 @pytest.mark.parametrize(("error", "tolerance"), [(1.0, module.TRIED), (1e-3, 5e-5), (0.0, module.LEAST_LEFT)])

@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
@@ -78,6 +77,7 @@ class ForceFieldCampaign:
         self._model: ForceField | None = None
         self._bandwidth: Float[Tensor, " M"] | None = None
         self._density: Float[Tensor, " M"] | None = None
+        self._weighed: tuple[Trajectory, Float[ndarray, " n"]] | None = None  # validation configurations
 
     @classmethod
     def create(
@@ -315,16 +315,19 @@ class ForceFieldCampaign:
         is_trained = len(self._ledger.labelled) >= 2 * self.settings.field.inducing
         return self.fit().kernel.shared.detach().cpu().clone() if is_trained else None
 
-    @cached_property
+    @property
     def _validation_weight(self) -> Float[ndarray, " n"] | None:
         """q / p_X, by which errors are those under q; none where validation configurations follow q as they are."""
         if self.validation is None or self.settings.test_density == "pool":
             return None
+        if self._weighed is not None and self._weighed[0] is self.validation:
+            return self._weighed[1]
         at, of = (descriptors(R, self.settings.field.device) for R in (self.validation.R, self.pool.R[self.candidates]))
         self.say(f"density of {len(at)} configurations that errors are reported at")
         # Each counts itself, as configurations of the pool do.
         density = 1.0 + configuration_density(at, of, self._permutations.to(of.device), say=self.say)
-        return error_weights(self.settings.test_density, density.cpu()).numpy()
+        self._weighed = self.validation, error_weights(self.settings.test_density, density.cpu()).numpy()
+        return self._weighed[1]
 
     def _following(self, b: int) -> NextDensity:
         """p_k+1 for b more configurations, and the density to draw them from."""

@@ -14,7 +14,6 @@ from lobal.molecules.descriptor import Descriptors
 from lobal.molecules.permutations import (
     Permutations,
     check_group,
-    descriptor_permutations,
     symmetrised_squared_distances,
 )
 from lobal.molecules.symmetry import ROUNDING
@@ -48,19 +47,14 @@ def inducing_rows(
     return distributional_rows(values, m, generator=generator, weight=weight, distance=distance)
 
 
-def number_distinct(values: Descriptors, permutations: Permutations) -> int:
-    """How many configurations there are that are no images of each other, up to rounding."""
-    resolution = 10.0 * ROUNDING * spread(values)
-    if resolution == 0.0:
-        return 1
-    images = (values[:, descriptor_permutations(permutations)] / resolution).round()  # (n, g, D)
-    # Of all images, the one that comes first: column by column, those that are not least there are left out.
-    first = torch.ones_like(images[..., 0], dtype=torch.bool)
-    for column in range(images.shape[2]):
-        least = images[..., column].masked_fill(~first, torch.inf)
-        first &= least == least.amin(1, keepdim=True)
-    chosen = images[torch.arange(len(images), device=values.device), first.int().argmax(1)]
-    return len(chosen.unique(dim=0))
+def number_distinct(values: Descriptors, permutations: Permutations, *, most: int) -> int:
+    """How many configurations are no images of each other, as `inducing_rows` tells them apart; so many at the most."""
+    distance = symmetrised_distance(permutations, resolution=ROUNDING * spread(values))
+    apart, number = distance(values, values[:1])[:, 0], 1
+    while number < most and apart.max() > 0.0:
+        farthest = values[apart.argmax()][None]
+        apart, number = torch.minimum(apart, distance(values, farthest)[:, 0]), number + 1
+    return number
 
 
 def symmetrised_distance(permutations: Permutations, *, resolution: float = 0.0) -> Distance:

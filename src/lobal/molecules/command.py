@@ -91,12 +91,12 @@ def evaluate(
     if len(new) >= FEWEST_COMPARED and is_offset(errors):
         _print(
             "  nearly all of the energies' error is the same everywhere: these energies have another zero, or come "
-            "from another method, than those learned from"
+            "from another method, than the force field's"
         )
 
 
 def is_offset(errors: Errors) -> bool:
-    """Whether energies are off by a constant, above all: only then are the mean and the root mean square alike."""
+    """Whether energies are off by a constant, above all, as they are if the mean and the root mean square are alike."""
     if errors.energy_rmse is None or errors.energy_mae is None:
         return False
     return errors.energy_mae > OFFSET * errors.energy_rmse

@@ -153,7 +153,7 @@ def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator
     """
     permutations = kernel.permutations.cpu()
     values = geometry.values.cpu() / symmetrised_bandwidth(kernel.shared.cpu(), permutations)
-    number = min(m, number_distinct(values, permutations))
+    number = number_distinct(values, permutations, most=m)
     return inducing_rows(values, number, permutations, generator=generator).to(geometry.values.device)
 
 

@@ -15,6 +15,9 @@ def label_hyperparameters(
     """lambda such that prior and labels have the same variance at this bandwidth, and the noise a share of that.
 
     The variance is that of forces where these are learned from, else that of energies.
+
+    Raises:
+        ValueError: forces are zero, or energies the same, everywhere.
     """
     mean = data.geometry.values.new_zeros(()) if data.energies is None else data.energies.mean()
     if labels.forces:
@@ -22,6 +25,11 @@ def label_hyperparameters(
         prior = prior_force_variance(kernel, data.geometry, bandwidth)
     else:
         variance, prior = data.residual(Labels.ENERGIES, mean).square().mean(), torch.ones_like(mean)
+    if variance == 0.0:
+        what = (
+            "forces of all configurations are zero" if labels.forces else "energies of all configurations are the same"
+        )
+        raise ValueError(f"the {what}: there is nothing to learn from them")
     return Hyperparameters(mean, variance / prior, noise * variance)
 
 

@@ -197,7 +197,7 @@ def fit_gate(
     misses = Misses(*(None if part is None else part.cpu() for part in misses))
     values, units = geometry.values, misses.units()
     utility = -misses.losses(units).clamp_min(SMALLEST_LOSS).log()
-    m = min(settings.inducing, number_distinct(values, permutations))
+    m = number_distinct(values, permutations, most=settings.inducing)
     points = values[inducing_rows(values, m, permutations, generator=generator)]
     distance = typical_distance(values, permutations)
     least = math.inf

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from lobal.arrays import resolve_device
 from lobal.molecules.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
@@ -41,8 +43,9 @@ COARSE, FINE = 2.0, 2.0**0.5
 # The noise by the variance of the labels, and how much more of it is tried at a time, for labels that are not exact.
 NOISE = 2e-8
 MORE_NOISE = 100.0
-# More noise is believed in where it takes so much off the error: with few configurations it does little harm yet.
-WORTHWHILE = 0.02
+# More noise is believed in where it lowers the mean squared error by so many standard errors of the difference: with
+# few configurations it does little harm yet, and errors at noisy labels are mostly these labels' own.
+SURE = 2.0
 # The best bandwidth falls as n^-FALL: local ones of malonaldehyde did so from 512 to 2048 configurations.
 FALL = 0.27
 MOST_STEPS = 8  # in one direction
@@ -147,6 +150,7 @@ class Choice(NamedTuple):
     bandwidth: float  # sigma, in units of Sigma
     noise: float  # v by the variance of the labels
     error: float  # root mean squared
+    squares: Float[Tensor, " k"] | None = None  # mean squared errors at the configurations set aside
 
 
 # A trial: the choice's error after learning from the first n configurations with that bandwidth and noise.
@@ -172,10 +176,10 @@ class _Trials:
             off = forces[0] - self.validation.forces
         else:
             off = energies[0] - self.validation.residual(Labels.ENERGIES, experts.constants[0])[:, 0]
-        error = off.square().mean().sqrt().item()
-        used = min(n, len(self.data.geometry.values))
-        self.say(f"bandwidth {bandwidth:.3g}, noise {noise:.0e}, {used} configurations: error {error:.4f}")
-        return Choice(bandwidth, noise, error)
+        squares = off.square().flatten(1).mean(1) if off.ndim > 1 else off.square()
+        error, sigma = squares.mean().sqrt().item(), bandwidth / FIRST_BANDWIDTH
+        self.say(f"bandwidth {sigma:.3g} Sigma_E, noise {noise:.0e}, {n} configurations: error {error:.4f}")
+        return Choice(bandwidth, noise, error, squares)
 
 
 def chosen(trials: Trials, n: int) -> Choice:
@@ -191,10 +195,18 @@ def chosen(trials: Trials, n: int) -> Choice:
         best = climbed(trials, tried, trials(tried, first, NOISE), FINE)
     for _ in range(MOST_STEPS):  # labels that are not exact; more noise wants a smaller bandwidth
         noisier = trials(tried, best.bandwidth / COARSE, MORE_NOISE * best.noise)
-        if not noisier.error < (1.0 - WORTHWHILE) * best.error:
+        if not is_surely_better(noisier, best):
             break
         best = climbed(trials, tried, noisier, FINE)
     return best._replace(bandwidth=best.bandwidth * (tried / n) ** FALL, error=best.error * tried / n)
+
+
+def is_surely_better(one: Choice, other: Choice) -> bool:
+    """Whether errors are smaller by more than chance, if it is known at which configurations."""
+    if one.squares is None or other.squares is None:
+        return one.error < other.error
+    gain = other.squares - one.squares
+    return bool(gain.mean() > SURE * gain.std() / math.sqrt(len(gain)))
 
 
 def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
