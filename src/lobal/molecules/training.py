@@ -43,9 +43,9 @@ COARSE, FINE = 2.0, 2.0**0.5
 # The noise by the variance of the labels, and how much more of it is tried at a time, for labels that are not exact.
 NOISE = 2e-8
 MORE_NOISE = 100.0
-# More noise is believed in where it lowers the mean squared error by so many standard errors of the difference: with
-# few configurations it does little harm yet, and errors at noisy labels are mostly these labels' own.
-SURE = 2.0
+# More noise is believed in where it lowers the mean squared error by so many standard errors of the difference. With
+# few configurations it does little harm yet, and most of the error at noisy labels is these labels' own.
+SURE = 1.0
 # The best bandwidth falls as n^-FALL: local ones of malonaldehyde did so from 512 to 2048 configurations.
 FALL = 0.27
 MOST_STEPS = 8  # in one direction
