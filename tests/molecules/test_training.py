@@ -104,6 +104,14 @@ def test_settings_are_checked(setting: dict[str, Any]) -> None:
         Training(**setting)
 
 
+def test_nothing_is_chosen_by_copies_of_what_is_learned_from() -> None:
+    rows = torch.arange(60) % 20
+    learned, held_out = split(water(20).at(torch.cat([rows, torch.arange(20)])), Training(n=20, validation=16))
+    assert {row.tobytes() for row in learned.R.numpy()}.isdisjoint({row.tobytes() for row in held_out.R.numpy()})
+    with pytest.raises(ValueError, match="of water that were kept to choose by are copies"):
+        split(water(1).at(torch.zeros(20, dtype=torch.long)), SMALL)
+
+
 def test_too_few_configurations_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 10 configurations are needed, got 9 in water"):
         train(water(9), SMALL)

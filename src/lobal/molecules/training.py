@@ -25,7 +25,7 @@ from lobal.molecules.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
 from lobal.molecules.evaluation import Errors, errors_on
 from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
 from lobal.molecules.fitting import FieldSettings, fit_force_field
-from lobal.molecules.forcefield import ForceField
+from lobal.molecules.forcefield import ForceField, fingerprints
 from lobal.molecules.hyperparameters import label_hyperparameters
 from lobal.molecules.kernel import MolecularKernel
 from lobal.molecules.labels import LabelledMolecules, Labels
@@ -135,13 +135,23 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
 
 
 def split(trajectory: Trajectory, training: Training) -> tuple[Trajectory, Trajectory]:
-    """Configurations to learn from and to choose by, at random, from different trajectories where there are several."""
+    """Configurations to learn from and to choose by, at random, from different trajectories where there are several.
+
+    Of the latter, exact copies of the former are left out: they would speak for the smallest bandwidth there is.
+    """
     if len(trajectory) < 10:
         raise ValueError(f"at least 10 configurations are needed, got {len(trajectory)} in {trajectory.source}")
     most = min(training.validation, len(trajectory) // 5)
     apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(training.seed))
     order = torch.randperm(len(trajectory), generator=torch.Generator().manual_seed(training.seed))
-    return trajectory.at(order[~apart[order]][: training.n]), trajectory.at(order[apart[order]][:most])
+    learned, held_out = order[~apart[order]][: training.n], order[apart[order]][:most]
+    held_out = held_out[~torch.isin(*(fingerprints(trajectory.R[rows]) for rows in (held_out, learned)))]
+    if len(held_out) == 0:
+        raise ValueError(
+            f"all {most} configurations of {trajectory.source} that were kept to choose by are copies of those to "
+            "learn from; remove duplicates"
+        )
+    return trajectory.at(learned), trajectory.at(held_out)
 
 
 class Choice(NamedTuple):
