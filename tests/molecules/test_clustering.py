@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.molecules.clustering import inducing_rows, number_distinct, symmetrised_distance
+from lobal.molecules.clustering import far_apart, inducing_rows, number_distinct, symmetrised_distance
 from lobal.molecules.descriptor import describe
 from lobal.molecules.permutations import closure, identity
 from tests.molecules.setting import random_molecules
@@ -96,3 +96,16 @@ def test_as_many_rows_as_are_distinct_can_be_had(generator: torch.Generator) -> 
     assert 20 <= number <= 60
     assert inducing_rows(values, number, GROUP, generator=seeded()).unique().numel() == number
     assert number_distinct(values[:1].expand(5, -1), GROUP, most=5) == 1
+
+
+def test_each_is_as_far_as_can_be_from_those_before(generator: torch.Generator) -> None:
+    values = describe(random_molecules(generator, 30)).values
+    rows = far_apart(values, 5, GROUP)
+    distances = symmetrised_distance(GROUP)(values, values[rows])
+    for number in range(1, 5):
+        assert distances[:, :number].amin(1).argmax() == rows[number]
+
+
+def test_copies_of_one_configuration_come_once_each(generator: torch.Generator) -> None:
+    one = describe(random_molecules(generator, 1)).values
+    assert far_apart(one.expand(4, -1), 4, GROUP).sort().values.tolist() == [0, 1, 2, 3]

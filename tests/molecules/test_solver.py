@@ -6,14 +6,13 @@ import torch
 
 from lobal.experts.expert import Hyperparameters
 from lobal.molecules import expert, solver
-from lobal.molecules.descriptor import describe
 from lobal.molecules.expert import Ladder, molecular_experts
 from lobal.molecules.kernel import MolecularKernel, covariance_along
 from lobal.molecules.labels import LabelledMolecules, Labels
-from lobal.molecules.permutations import closure, symmetrised_squared_distances
+from lobal.molecules.permutations import closure
 from lobal.molecules.product import Internal
 from lobal.molecules.radial import gaussian, matern52
-from lobal.molecules.solver import Elimination, conjugate_gradients, far_apart, number_shared, solved
+from lobal.molecules.solver import Elimination, conjugate_gradients, number_shared, solved
 from tests.molecules.setting import pair_potential, random_molecules, rmd17_malonaldehyde
 
 GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
@@ -152,16 +151,3 @@ def test_conjugate_gradients_solve_n_equations_in_n_steps(generator: torch.Gener
 @pytest.mark.parametrize(("n", "width", "number"), [(4, 21, 1), (80, 21, 16), (10**4, 21, 30), (10**7, 100, 1)])
 def test_shared_configurations_are_few(n: int, width: int, number: int) -> None:
     assert number_shared(n, width) == number
-
-
-def test_shared_configurations_are_far_apart(generator: torch.Generator) -> None:
-    values = describe(random_molecules(generator, 30)).values
-    rows = far_apart(values, 5, GROUP)
-    distances = symmetrised_squared_distances(values, values[rows], GROUP)
-    for number in range(1, 5):
-        assert distances[:, :number].amin(1).argmax() == rows[number]
-
-
-def test_copies_of_one_configuration_are_shared_once_each(generator: torch.Generator) -> None:
-    one = describe(random_molecules(generator, 1)).values
-    assert far_apart(one.expand(4, -1), 4, GROUP).sort().values.tolist() == [0, 1, 2, 3]

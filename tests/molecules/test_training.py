@@ -14,7 +14,7 @@ from lobal.molecules.kernel import MolecularKernel, covariance
 from lobal.molecules.labels import Labels
 from lobal.molecules.permutations import identity
 from lobal.molecules.radial import gaussian, matern52
-from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, fitted, is_surely_better, split, train
+from lobal.molecules.training import Choice, Training, Trials, chosen, climbed, fitted, is_clearly_better, split, train
 from lobal.molecules.trajectory import read_trajectory
 from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
 
@@ -112,6 +112,22 @@ def test_nothing_is_chosen_by_copies_of_what_is_learned_from() -> None:
         split(water(1).at(torch.zeros(20, dtype=torch.long)), SMALL)
 
 
+@pytest.mark.parametrize(("inducing", "most"), [(None, 80), (3, 32), (12, 48), (40, 80)])
+def test_trials_for_sparse_experts_are_no_larger_than_these(
+    inducing: int | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def spied(_: Trials, n: int) -> Choice:
+        asked.append(n)
+        return Choice(8.0, module.NOISE, 0.01)
+
+    monkeypatch.setattr(module, "chosen", spied)
+    monkeypatch.setattr(module, "FEW", 8)
+    train(water(100), Training(n=80, validation=20, inducing=inducing))
+    assert asked == [most]
+
+
 def test_too_few_configurations_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 10 configurations are needed, got 9 in water"):
         train(water(9), SMALL)
@@ -172,9 +188,9 @@ def test_more_noise_is_taken_where_it_is_better_beyond_chance(
         return Choice(sigma, v, squares.mean().sqrt().item(), squares)
 
     noisier, plain = trial(100, 8.0, 1.0), trial(100, 8.0, module.NOISE)
-    assert is_surely_better(noisier, plain) == is_taken
-    assert not is_surely_better(plain, noisier)
-    assert not is_surely_better(plain, plain)
+    assert is_clearly_better(noisier, plain) == is_taken
+    assert not is_clearly_better(plain, noisier)
+    assert not is_clearly_better(plain, plain)
 
 
 @pytest.mark.parametrize("labels", [Labels.FORCES, Labels.ENERGIES])

@@ -4,6 +4,9 @@ Appendix, "Symmetrized DC for molecules": distributional clustering in which d(z
 |Phi(z) - Phi(pi z')| takes the place of every distance.
 """
 
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -11,11 +14,7 @@ from torch import Tensor
 from lobal.inducing.distributional import distributional_rows
 from lobal.inducing.spacing import Distance
 from lobal.molecules.descriptor import Descriptors
-from lobal.molecules.permutations import (
-    Permutations,
-    check_group,
-    symmetrised_squared_distances,
-)
+from lobal.molecules.permutations import Permutations, check_group, symmetrised_squared_distances
 from lobal.molecules.symmetry import ROUNDING
 
 
@@ -50,11 +49,24 @@ def inducing_rows(
 def number_distinct(values: Descriptors, permutations: Permutations, *, most: int) -> int:
     """How many configurations are no images of each other, as `inducing_rows` tells them apart; so many at the most."""
     distance = symmetrised_distance(permutations, resolution=ROUNDING * spread(values))
-    apart, number = distance(values, values[:1])[:, 0], 1
-    while number < most and apart.max() > 0.0:
-        farthest = values[apart.argmax()][None]
-        apart, number = torch.minimum(apart, distance(values, farthest)[:, 0]), number + 1
-    return number
+    return sum(1 for _ in takewhile(lambda each: each[1] > 0.0, islice(farthest_first(values, distance), most)))
+
+
+def far_apart(values: Descriptors, number: int, permutations: Permutations) -> Int[Tensor, " number"]:
+    """The first configuration, and others that are each as far as can be from the closest of those before."""
+    rows = [row for row, _ in islice(farthest_first(values, symmetrised_distance(permutations)), number)]
+    return torch.tensor(rows, device=values.device)
+
+
+def farthest_first(values: Descriptors, distance: Distance) -> Iterator[tuple[int, float]]:
+    """All rows, every one the farthest from the closest of those before, and that distance; the first row is first."""
+    apart, last, how_far = torch.full_like(values[:, 0], torch.inf), 0, torch.inf
+    for _ in range(len(values)):
+        yield last, how_far
+        apart = torch.minimum(apart, distance(values, values[last][None])[:, 0])
+        apart[last] = -torch.inf  # never again, not even where all are the same
+        last = int(apart.argmax())
+        how_far = apart[last].item()
 
 
 def symmetrised_distance(permutations: Permutations, *, resolution: float = 0.0) -> Distance:

@@ -25,10 +25,9 @@ from torch import Tensor
 from lobal.arrays import Scalar
 from lobal.experts.expert import Hyperparameters
 from lobal.kernels import safe_cholesky
-from lobal.molecules.descriptor import Descriptors
+from lobal.molecules.clustering import far_apart
 from lobal.molecules.kernel import MolecularKernel, Moves, covariance_along
 from lobal.molecules.labels import LabelledMolecules, Labels
-from lobal.molecules.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.product import CovarianceProduct, Internal
 
 logger = logging.getLogger(__name__)
@@ -166,17 +165,6 @@ def number_shared(n: int, width: int) -> int:
     """How many of n configurations with so many labels each are coupled to all."""
     most = min(MOST_SHARED // width, MOST_COUPLINGS // (n * width**2))
     return max(1, min(n // CONFIGURATIONS_PER_SHARED, most))
-
-
-def far_apart(values: Descriptors, number: int, permutations: Permutations) -> Int[Tensor, " number"]:
-    """The first configuration, and others that are each as far as can be from the closest of those before."""
-    chosen, distance = [0], torch.full_like(values[:, 0], torch.inf)
-    for _ in range(number - 1):
-        last = values[chosen[-1:]]
-        distance = torch.minimum(distance, symmetrised_squared_distances(values, last, permutations)[:, 0])
-        distance[chosen[-1]] = -torch.inf  # never again, not even where all are the same
-        chosen.append(int(distance.argmax()))
-    return torch.tensor(chosen, device=values.device)
 
 
 def _less_products(C: Float[Tensor, "q q"], U: Float[Tensor, "s q"]) -> Float[Tensor, "q q"]:

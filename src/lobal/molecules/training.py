@@ -45,7 +45,7 @@ NOISE = 2e-8
 MORE_NOISE = 100.0
 # More noise is believed in where it lowers the mean squared error by so many standard errors of the difference. With
 # few configurations it does little harm yet, and most of the error at noisy labels is these labels' own.
-SURE = 1.0
+CLEARLY = 1.0
 # The best bandwidth falls as n^-FALL: local ones of malonaldehyde did so from 512 to 2048 configurations.
 FALL = 0.27
 MOST_STEPS = 8  # in one direction
@@ -107,7 +107,9 @@ def train(trajectory: Trajectory, training: Training, say: Callable[[str], None]
     else:
         shared = typical_distance(data.geometry.values, group).expand(data.geometry.values.shape[1]).contiguous()
     kernel = MolecularKernel(radial=radial, shared=shared, permutations=group)
-    choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), len(learned))
+    # Whoever asks for sparse experts has more configurations than trials, which are dense, should learn from.
+    most = len(learned) if training.inducing is None else min(len(learned), 4 * max(FEW, training.inducing))
+    choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), most)
     say(f"learning from {len(learned)} configurations")
     if training.mixture or training.inducing is not None:
         settings = FieldSettings(
@@ -205,18 +207,18 @@ def chosen(trials: Trials, n: int) -> Choice:
         best = climbed(trials, tried, trials(tried, first, NOISE), FINE)
     for _ in range(MOST_STEPS):  # labels that are not exact; more noise wants a smaller bandwidth
         noisier = trials(tried, best.bandwidth / COARSE, MORE_NOISE * best.noise)
-        if not is_surely_better(noisier, best):
+        if not is_clearly_better(noisier, best):
             break
         best = climbed(trials, tried, noisier, FINE)
     return best._replace(bandwidth=best.bandwidth * (tried / n) ** FALL, error=best.error * tried / n)
 
 
-def is_surely_better(one: Choice, other: Choice) -> bool:
-    """Whether errors are smaller by more than chance, if it is known at which configurations."""
+def is_clearly_better(one: Choice, other: Choice) -> bool:
+    """Whether errors are smaller by more than their difference is uncertain, if it is known at which configurations."""
     if one.squares is None or other.squares is None:
         return one.error < other.error
     gain = other.squares - one.squares
-    return bool(gain.mean() > SURE * gain.std() / math.sqrt(len(gain)))
+    return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
 
 
 def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
@@ -242,8 +244,9 @@ def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
 
 def _vertex(best: Choice, one: Choice, other: Choice) -> float:
     """Where the parabola is least: how far towards the one neighbour, from -1/2 to 1/2 of the way."""
-    # Logarithms of how many times the error is larger there; infinite where a trial failed.
-    rises = [math.log(max(each.error, 1e-300) / max(best.error, 1e-300)) for each in (one, other)]
+    # Logarithms of how many times the error is larger there; not finite where a trial failed.
+    tiny = torch.finfo(torch.float64).tiny
+    rises = [math.log(max(each.error, tiny) / max(best.error, tiny)) for each in (one, other)]
     if not 0.0 < sum(rises) < math.inf:
         return 0.0
     return 0.5 * (rises[1] - rises[0]) / sum(rises)
