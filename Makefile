@@ -17,7 +17,7 @@ demo: venv
 	$(BIN)/lobal demo --output out/demo
 
 test: venv
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 check: venv
 	$(BIN)/ruff format --check .

@@ -11,12 +11,12 @@ import time
 
 import torch
 
-from lobal.experts.expert import Hyperparameters
-from lobal.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.adam import AdamSettings, Trainer
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.experts.interface import Hyperparameters
+from lobal.mixture.adam.responses import SparseResponses
+from lobal.mixture.adam.training import AdamSettings, Trainer
 from lobal.mixture.gate import SoftmaxGate
-from lobal.mixture.responses import SparseResponses
-from lobal.problems.problem import LabelledSet
 
 EPOCHS = 10
 

@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from ase import Atoms
 
-from lobal.mixture.ordinal import Channel
-from lobal.molecules.calculator import ForceFieldCalculator
-from lobal.molecules.descriptor import describe
-from lobal.molecules.fitting import BANDWIDTHS
-from lobal.molecules.forcefield import ForceField
-from lobal.molecules.gate import GateFeatures, MolecularGate
-from lobal.molecules.kernel import MolecularKernel
-from lobal.molecules.labels import Labels
-from lobal.molecules.radial import gaussian
-from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.trajectory import Trajectory, read_trajectory
+from lobal.mixture.analytic.ordinal import Channel
+from lobal.molecules.field.calculator import ForceFieldCalculator
+from lobal.molecules.field.fitting import BANDWIDTHS
+from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.gate import GateFeatures, MolecularGate
+from lobal.molecules.field.kernel import MolecularKernel
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.radial import gaussian
+from lobal.molecules.geometry.descriptor import describe
+from lobal.molecules.geometry.symmetry import permutation_group
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 
 N, INDUCING, STEPS = 500, 256, 300
 
@@ -64,7 +64,7 @@ def milliseconds(force_field: ForceField, trajectory: Trajectory) -> float:
     for _ in range(STEPS):
         atoms.positions += 1e-4 * random.standard_normal(atoms.positions.shape)
         begun = time.perf_counter()
-        atoms.get_forces()
+        atoms.get_forces()  # type: ignore[no-untyped-call]  # ase
         times.append(time.perf_counter() - begun)
     return 1e3 * float(np.median(times[STEPS // 6 :]))
 

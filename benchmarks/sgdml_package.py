@@ -9,6 +9,7 @@ python benchmarks/sgdml_package.py $LOBAL_DATA/rmd17_malonaldehyde_9633.npz \
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,16 +18,16 @@ import numpy as np
 import torch
 import typer
 
-from lobal.experts.expert import Hyperparameters
-from lobal.molecules.evaluation import errors_on
-from lobal.molecules.expert import Ladder, MolecularExperts, molecular_experts
-from lobal.molecules.kernel import MolecularKernel
-from lobal.molecules.labels import Labels
-from lobal.molecules.radial import matern52
-from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.training import Training, train
-from lobal.molecules.trajectory import Trajectory, read_trajectory
-from lobal.versions import versions
+from lobal.core.versions import versions
+from lobal.experts.interface import Hyperparameters
+from lobal.molecules.field.evaluation import errors_on
+from lobal.molecules.field.expert import Ladder, MolecularExperts, molecular_experts
+from lobal.molecules.field.kernel import MolecularKernel
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.radial import matern52
+from lobal.molecules.field.training import Training, train
+from lobal.molecules.geometry.symmetry import permutation_group
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 
 setattr(np, "in1d", np.isin)  # noqa: B010 - the package is older than NumPy 2.4, where the name is gone
 N, VALIDATION = 500, 140  # configurations to learn from; what lobal's defaults choose by comes on top
@@ -92,7 +93,7 @@ def compared(path: Path, split: int) -> dict[str, Any]:
     available = everything.at(torch.as_tensor(rows[: N + 5 * VALIDATION // 3]))
     for name, anisotropic in (("defaults", False), ("anisotropic", True)):
         training = Training(n=N, validation=VALIDATION, anisotropic=anisotropic)
-        trained, seconds = timed(lambda training=training: train(available, training))
+        trained, seconds = timed(partial(train, available, training))
         errors = errors_on(trained.force_field, new)
         result[name] = {"cpu_seconds": seconds} | errors._asdict()
     return result

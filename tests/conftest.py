@@ -1,15 +1,15 @@
 """What every test shares: shapes checked at run time, one thread, seeded randomness."""
 
-import importlib.util
-import pkgutil
+from pathlib import Path
 
 import jaxtyping
 
 # Kept installed for the whole session and ahead of every import of lobal: annotations are then checked at each call.
 # The estimator is left out: it takes arrays of any kind and checks them itself, and the checks are what is tested.
-_SPEC = importlib.util.find_spec("lobal")
-_ROOMS = [room.name for room in pkgutil.iter_modules(_SPEC.submodule_search_locations if _SPEC else None)]
-jaxtyping.install_import_hook([f"lobal.{room}" for room in _ROOMS if room != "estimator"], "beartype.beartype")
+_ROOT = Path(__file__).parents[1] / "src"
+_FILES = [file for file in (_ROOT / "lobal").rglob("*.py") if file.name not in ("__init__.py", "estimator.py")]
+_MODULES = [".".join(file.relative_to(_ROOT).with_suffix("").parts) for file in _FILES]
+jaxtyping.install_import_hook(_MODULES, "beartype.beartype")
 
 import hypothesis  # noqa: E402 - the hook comes first
 import numpy as np  # noqa: E402

@@ -5,19 +5,19 @@ Which points of a regression problem are worth labelling, and why.
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from lobal.estimator import MixtureRegressor as MixtureRegressor
-    from lobal.learner import ActiveLearner as ActiveLearner
-    from lobal.problems.spaces import Box as Box
-    from lobal.problems.spaces import Pool as Pool
+from lobal.core.versions import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from lobal.active.learner import ActiveLearner as ActiveLearner
+    from lobal.active.spaces import Box as Box
+    from lobal.active.spaces import Pool as Pool
+    from lobal.mixture.estimator import MixtureRegressor as MixtureRegressor
 
 _HOMES = {
-    "ActiveLearner": "lobal.learner",
-    "Box": "lobal.problems.spaces",
-    "MixtureRegressor": "lobal.estimator",
-    "Pool": "lobal.problems.spaces",
+    "ActiveLearner": "lobal.active.learner",
+    "Box": "lobal.active.spaces",
+    "MixtureRegressor": "lobal.mixture.estimator",
+    "Pool": "lobal.active.spaces",
 }
 __all__ = ["ActiveLearner", "Box", "MixtureRegressor", "Pool", "__version__"]
 

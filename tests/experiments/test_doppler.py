@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lobal.estimator import MixtureRegressor
-from lobal.experiments import doppler
-from lobal.experiments.doppler import DopplerFit
+from experiments import doppler
+from experiments.doppler import DopplerFit
+from lobal.mixture.estimator import MixtureRegressor
 
 TINY = {"max_epochs": 3}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import typer
 
-from lobal.experiments import doppler_active
-from lobal.experiments.doppler_active import SeededOracle, campaign, main, run
+from experiments import doppler_active
+from experiments.doppler_active import SeededOracle, campaign, main, run
 
 QUICK = {"n_inducing": 32, "n_gate_inducing": 8}
 

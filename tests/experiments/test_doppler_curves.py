@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from lobal.experiments.doppler_curves import Arm, main, table
+from experiments.doppler_curves import Arm, main, table
 
 
 def results(path: Path, factor: float, *, seeds: int = 3, **further: float) -> Path:

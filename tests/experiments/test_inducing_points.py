@@ -8,10 +8,9 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from lobal.estimator import MixtureRegressor
-from lobal.experiments import inducing_points
-from lobal.experiments.doppler import DOPPLER, Errors, errors_on_grid
-from lobal.experiments.inducing_points import (
+from experiments import inducing_points
+from experiments.doppler import DOPPLER, Errors, errors_on_grid
+from experiments.inducing_points import (
     ARMS,
     CHOICES,
     TARGETS,
@@ -21,7 +20,8 @@ from lobal.experiments.inducing_points import (
     sufficient,
     with_points,
 )
-from lobal.experiments.repetitions import Result
+from experiments.repetitions import Result
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve
 
 SIZES = (8, 16, 32)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from lobal.experiments import malonaldehyde, malonaldehyde_report
-from lobal.experiments.malonaldehyde import MODELS, Record, loaded
-from lobal.experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
+from experiments import malonaldehyde, malonaldehyde_report
+from experiments.malonaldehyde import MODELS, Record, loaded
+from experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
 from tests.molecules.setting import water
 
 SIZES = (12, 24)

@@ -6,8 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lobal.experiments import noise
-from lobal.experiments.noise import (
+from experiments import noise
+from experiments.noise import (
     NoiseExperiment,
     attainable_rank,
     correlation,

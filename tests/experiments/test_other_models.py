@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lobal.experiments import other_models
-from lobal.experiments.doppler import DOPPLER, doppler_data
-from lobal.experiments.other_models import ARMS, FAMILIES, TrainingSet, best_validated, errors_of, savings
-from lobal.experiments.repetitions import Result
-from lobal.learner import ActiveLearner
-from lobal.problems.spaces import Box
+from experiments import other_models
+from experiments.doppler import DOPPLER, doppler_data
+from experiments.other_models import ARMS, FAMILIES, TrainingSet, best_validated, errors_of, savings
+from experiments.repetitions import Result
+from lobal.active.learner import ActiveLearner
+from lobal.active.spaces import Box
 
 QUICK = {"n_inducing": 32, "n_gate_inducing": 8}
 

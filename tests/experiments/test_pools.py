@@ -8,10 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lobal.experiments import pools
-from lobal.experiments.pools import PoolSettings, Split, campaign, conclusion, run, savings_table, stationary_problem
-from lobal.experiments.repetitions import Result
-from lobal.sampling import candidates_of
+from experiments import pools
+from experiments.pools import PoolSettings, Split, campaign, conclusion, run, savings_table, stationary_problem
+from experiments.repetitions import Result
+from lobal.active.designs import candidates_of
 
 DATA = Path(os.environ.get("LOBAL_DATA", "no data"))
 SIZES = (16, 32)
@@ -203,7 +203,7 @@ def test_the_record_names_the_data_but_not_their_folder(path: Path, monkeypatch:
     assert str(path.parent) not in json.dumps(record)
     assert record["settings"]["data"] == "halves"
     assert record["command"] == (
-        "python -m lobal.experiments.pools $LOBAL_DATA/halves.npz --sizes 16,32 --n-inducing 512 --seeds 2 "
+        "python -m experiments.pools $LOBAL_DATA/halves.npz --sizes 16,32 --n-inducing 512 --seeds 2 "
         "--first-seed 0 --jobs 1 --output record.json --density-key crowd --uniform-test"
     )
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lobal.experiments.rbf_network import (
+from experiments.rbf_network import (
     RbfNetwork,
     centre_distances,
     fitted_networks,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lobal.experiments.repetitions import Repetitions, Result, summary
+from experiments.repetitions import Repetitions, Result, summary
 
 
 def square(n: int, seed: int) -> Result:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments import tuning
 from lobal import MixtureRegressor
-from lobal.experiments import tuning
 
 
 def test_errors_and_seconds_of_every_model_are_kept(

@@ -6,8 +6,8 @@ import gpytorch
 import torch
 from torch import Tensor
 
-from lobal.experts.expert import Hyperparameters
-from lobal.kernels import WhitenedFeatures, gaussian
+from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.experts.interface import Hyperparameters
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # a jitter of 1e-10 on either side is allowed for
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.exact import exact_experts
-from lobal.experts.expert import Experts, Hyperparameters
 from lobal.experts.fitc import (
     LabelVariance,
     NormalEquations,
@@ -20,6 +20,7 @@ from lobal.experts.fitc import (
     normal_equations,
     titsias_variance,
 )
+from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import (
     DiagonalCovariance,
     InducingCovariance,
@@ -27,7 +28,6 @@ from lobal.experts.svgp import (
     ZeroCovariance,
     nystroem_diagonal,
 )
-from lobal.kernels import WhitenedFeatures
 from tests.experts.setting import Setting
 
 Make = Callable[[Setting, Hyperparameters], Experts]

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.exact import exact_experts, log_marginal_likelihood
-from lobal.experts.expert import Hyperparameters
 from lobal.experts.fitc import (
     LabelVariance,
     analytic_experts,
@@ -18,6 +18,7 @@ from lobal.experts.fitc import (
     normal_equations,
     titsias_variance,
 )
+from lobal.experts.interface import Hyperparameters
 from lobal.experts.svgp import (
     DiagonalCovariance,
     FullCovariance,
@@ -28,7 +29,6 @@ from lobal.experts.svgp import (
     nystroem_diagonal,
     predictive_mean,
 )
-from lobal.kernels import WhitenedFeatures
 from tests.experts.setting import CLOSE, OracleGP, Setting
 
 LABEL_VARIANCES = {"fitc": fitc_variance, "titsias": titsias_variance}

@@ -13,6 +13,7 @@ from gpytorch.variational import (
 )
 from torch import Tensor
 
+from lobal.core.kernels import SMALLEST_JITTER
 from lobal.experts.svgp import (
     DiagonalCovariance,
     FullCovariance,
@@ -24,7 +25,6 @@ from lobal.experts.svgp import (
     nystroem_diagonal,
     predictive_mean,
 )
-from lobal.kernels import SMALLEST_JITTER
 from tests.experts.setting import CLOSE, Setting
 
 COVARIANCES: dict[str, Callable[[torch.Generator], InducingCovariance]] = {

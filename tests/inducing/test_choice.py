@@ -10,9 +10,9 @@ import torch
 from scipy.stats import kstest
 
 import lobal.inducing
+from lobal.core.kernels import gaussian, squared_distances
 from lobal.inducing import METHODS, select
 from lobal.inducing.choice import distinct_quantile_points
-from lobal.kernels import gaussian, squared_distances
 
 
 def kernel(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:

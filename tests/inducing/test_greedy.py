@@ -3,8 +3,8 @@ import torch
 from scipy.linalg import lapack
 from torch import Tensor
 
+from lobal.core.kernels import gaussian, matern32, squared_distances
 from lobal.inducing.greedy import fast_forward_points, information, prior_variance, variance_points
-from lobal.kernels import gaussian, matern32, squared_distances
 
 NOISE = 0.2
 

@@ -3,15 +3,15 @@ from typing import Any
 import pytest
 import torch
 
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import gaussian, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.svgp import FullCovariance, SparseExperts, ZeroCovariance
-from lobal.kernels import gaussian, kernel_named
-from lobal.mixture.adam import AdamSettings, squared_error
-from lobal.mixture.analytic import AnalyticSettings
+from lobal.mixture.adam.responses import diagonal_covariance, full_covariance, zero_covariance
+from lobal.mixture.adam.training import AdamSettings, squared_error
+from lobal.mixture.analytic.training import AnalyticSettings
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, column_widths, fit_mixture
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate
-from lobal.mixture.responses import diagonal_covariance, full_covariance, zero_covariance
-from lobal.problems.problem import LabelledSet
 
 QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
 ANALYTIC = AnalyticSettings()

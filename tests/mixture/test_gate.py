@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.kernels import WhitenedFeatures, gaussian
+from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate, interpolation_weights, top_kappa_softmax
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from lobal.core.dataset import LabelledSet
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.heteroscedastic import fit_with_estimated_noise
-from lobal.problems.problem import LabelledSet
 from tests.mixture.test_fit import ANALYTIC, BANDWIDTHS, QUICK, sample
 
 SETTINGS = MixtureSettings(bandwidths=BANDWIDTHS, n_inducing=30, training=ANALYTIC)

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.exact import exact_experts
-from lobal.experts.expert import Hyperparameters, Posterior
-from lobal.kernels import WhitenedFeatures, gaussian
+from lobal.experts.interface import Hyperparameters, Posterior
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.model import Mixture, bandwidth_volume, mixture_prediction
 

@@ -6,8 +6,10 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from lobal.estimator import MixtureRegressor
-from lobal.kernels import gaussian, gram_matrices, squared_distances
+from lobal.core.dataset import LabelledSet
+from lobal.core.doppler import Doppler
+from lobal.core.kernels import gaussian, gram_matrices, squared_distances
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.noise import (
     SMALLEST_SHARE,
     NoiseModel,
@@ -19,8 +21,6 @@ from lobal.mixture.noise import (
     log_variance_parameters,
 )
 from lobal.mixture.squared_errors import SquaredErrors, left_out_errors, squared_errors
-from lobal.problems.doppler import Doppler
-from lobal.problems.problem import LabelledSet
 
 WIDTH = torch.tensor(0.1).double()
 

@@ -6,10 +6,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from torch import Tensor
 
-from lobal.experts.expert import Hyperparameters
-from lobal.kernels import gram_matrices, kernel_named, matern32, squared_distances
+from lobal.core.dataset import LabelledSet
+from lobal.core.doppler import Doppler
+from lobal.core.kernels import gram_matrices, kernel_named, matern32, squared_distances
+from lobal.experts.global_expert import GlobalExpert
+from lobal.experts.interface import Hyperparameters
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
-from lobal.mixture.global_expert import GlobalExpert
 from lobal.mixture.smoothness import (
     ORDERS,
     Smoothness,
@@ -19,8 +21,6 @@ from lobal.mixture.smoothness import (
     smoothest_of_the_best,
     smoothness_by_mixtures,
 )
-from lobal.problems.doppler import Doppler
-from lobal.problems.problem import LabelledSet
 
 
 def labelled(X: Tensor, y: Tensor) -> LabelledSet:

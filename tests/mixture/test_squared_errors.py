@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lobal.experts.expert import Experts, Posterior
+from lobal.core.dataset import LabelledSet
+from lobal.experts.interface import Experts, Posterior
+from lobal.experts.leave_one_out import exact_leave_one_out
 from lobal.mixture.fit import FittedMixture
-from lobal.mixture.leave_one_out import exact_leave_one_out
 from lobal.mixture.squared_errors import left_out_answers, left_out_errors, squared_errors
-from lobal.problems.problem import LabelledSet
 from tests.mixture.test_fit import ANALYTIC, data, fit
 
 

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 import torch
 
-from lobal.experts.expert import Experts, Posterior
+from lobal.experts.interface import Experts, Posterior
+from lobal.mixture.adam.responses import diagonal_covariance
 from lobal.mixture.gate import Gate
-from lobal.mixture.responses import diagonal_covariance
 from lobal.mixture.storage import mixture_from, mixture_tensors
 from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
 

@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from lobal.mixture import adam_tuning, racing
-from lobal.mixture.adam import AdamSettings, squared_error
-from lobal.mixture.analytic import AnalyticSettings, held_out_losses
+from lobal.core.dataset import LabelledSet
+from lobal.experts.leave_one_out import LeaveOneOut
+from lobal.mixture.adam import racing
+from lobal.mixture.adam import tuning as adam_tuning
+from lobal.mixture.adam.racing import EARLIEST, Outcome, Race, can_train_together, keeping_up
+from lobal.mixture.adam.responses import full_covariance
+from lobal.mixture.adam.training import AdamSettings, squared_error
+from lobal.mixture.analytic.training import AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Trial, Tuned, decision_table, decisions_as_json, decisions_from_json
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture, global_start
-from lobal.mixture.leave_one_out import LeaveOneOut
-from lobal.mixture.racing import EARLIEST, Outcome, Race, can_train_together, keeping_up
-from lobal.mixture.responses import full_covariance
 from lobal.mixture.tuning import TUNINGS, tuned_settings, untuned_settings
-from lobal.problems.problem import LabelledSet
-from tests.mixture.test_adam import sample
+from tests.mixture.adam.test_training import sample
 
 LADDER = 2.0 ** torch.arange(-3, 4).double()
 QUICK = AdamSettings(batch_size=64, max_epochs=30, patience=3, epochs_per_kappa=1)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.molecules.trajectory import Trajectory
+from lobal.molecules.geometry.trajectory import Trajectory
 
 # The experiments' data sets are no part of the repository; their folder is named in the environment.
 DATA = Path(os.environ.get("LOBAL_DATA", "no data"))

@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.active.campaign.folder import Campaign
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings
 from lobal.molecules.density import configuration_density, error_weights
-from lobal.molecules.descriptor import describe
-from lobal.molecules.evaluation import errors_on
-from lobal.molecules.fitting import FieldSettings, fit_force_field
-from lobal.molecules.forcefield import ForceField
-from lobal.molecules.mixture import GateSettings
-from lobal.molecules.trajectory import Trajectory
-from lobal.record import Campaign
+from lobal.molecules.field.evaluation import errors_on
+from lobal.molecules.field.fitting import FieldSettings, fit_force_field
+from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.geometry.descriptor import describe
+from lobal.molecules.geometry.trajectory import Trajectory
 from tests.molecules.setting import water
 
 POOL = water(120)

@@ -13,8 +13,8 @@ from lobal.molecules.density import (
     initial_weights,
     is_single_precision_enough,
 )
-from lobal.molecules.descriptor import describe
-from lobal.molecules.permutations import closure, identity
+from lobal.molecules.geometry.descriptor import describe
+from lobal.molecules.geometry.permutations import closure, identity
 from tests.molecules.setting import EXACT, random_molecules, rotation
 
 GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))

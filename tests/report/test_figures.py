@@ -6,8 +6,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lobal.estimator import MixtureRegressor
-from lobal.problems.doppler import Doppler
+from lobal.core.doppler import Doppler
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report import figures
 from lobal.report.profile import line_grid, plane_grid
 

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from lobal.estimator import MixtureRegressor
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.profile import Grid, expert_bandwidths, line_grid, plane_grid, profile
 
 Data: TypeAlias = tuple[np.ndarray, np.ndarray]

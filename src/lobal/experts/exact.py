@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Bandwidths, Inputs
-from lobal.experts.expert import Experts, Hyperparameters, Posterior
-from lobal.kernels import Kernel, gram_matrices, rows_at_once, safe_cholesky, scale_inputs, squared_distances
+from lobal.core.arrays import Bandwidths, Inputs
+from lobal.core.kernels import Kernel, gram_matrices, rows_at_once, safe_cholesky, scale_inputs, squared_distances
+from lobal.experts.interface import Experts, Hyperparameters, Posterior
 
 
 @final

@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.experts.expert import Hyperparameters
+from lobal.core.kernels import WhitenedFeatures
+from lobal.experts.interface import Hyperparameters
 from lobal.experts.svgp import FullCovariance, SparseExperts, nystroem_diagonal
-from lobal.kernels import WhitenedFeatures
 
 LabelVariance: TypeAlias = Callable[[Float[Tensor, "L n"], Hyperparameters], Float[Tensor, "L n"]]
 

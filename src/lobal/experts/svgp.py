@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Inputs
-from lobal.experts.expert import Experts, Hyperparameters, Posterior
-from lobal.kernels import WhitenedFeatures
+from lobal.core.arrays import Inputs
+from lobal.core.kernels import WhitenedFeatures
+from lobal.experts.interface import Experts, Hyperparameters, Posterior
 
 
 class InducingCovariance(ABC):

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.arrays import as_column, as_matrix
-from lobal.density import capped, importance_weights, pool_density
+from lobal.core.arrays import as_column, as_matrix
+from lobal.core.density import capped, importance_weights, pool_density
 from lobal.inducing.distributional import distributional_points
 from lobal.inducing.draws import merged, random_points
 from lobal.inducing.greedy import fast_forward_points, variance_points

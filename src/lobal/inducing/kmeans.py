@@ -5,7 +5,7 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from lobal.density import capped
+from lobal.core.density import capped
 from lobal.inducing.spacing import euclidean, local_spacing
 
 

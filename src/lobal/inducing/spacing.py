@@ -12,7 +12,7 @@ Distance: TypeAlias = Callable[[Float[Tensor, "n d"], Float[Tensor, "k d"]], Flo
 
 # Distances are computed this many at a time: 2 MiB, which caches hold. Larger blocks are slower.
 BLOCK_ENTRIES = 2**18
-# Neighbours are looked for among this many random points; as in `lobal.density`, more only cost time.
+# Neighbours are looked for among this many random points; as in `lobal.core.density`, more only cost time.
 LARGEST_REFERENCE = 2000
 # The k-th neighbour's distance is the local spacing up to a relative error of k^(-1/2) / delta.
 NEIGHBOURS = 8

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.inducing.draws import drawn_rows, merged
-from lobal.kernels import scale_inputs, squared_distances
 
 # A surrogate of so many kernels is smooth; it only has to be near the target, and every step evaluates it.
 SURROGATE_CENTRES = 1000

@@ -7,15 +7,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Bandwidths
+from lobal.core.arrays import Bandwidths
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.expert import Experts, Hyperparameters
+from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import inducing_covariance
+from lobal.experts.global_expert import fit_global_expert
+from lobal.experts.interface import Experts, Hyperparameters
+from lobal.experts.leave_one_out import (
+    condition,
+    exact_leave_one_out,
+    leave_one_out_among_neighbours,
+    sparse_leave_one_out,
+)
 from lobal.experts.svgp import SparseExperts
 from lobal.inducing.selection import inducing_points
-from lobal.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
-from lobal.mixture.adam import AdamSettings, Progress, Trainer
-from lobal.mixture.analytic import (
+from lobal.mixture.adam.responses import (
+    CovarianceModel,
+    FixedResponses,
+    Responses,
+    SparseResponses,
+    zero_covariance,
+)
+from lobal.mixture.adam.training import AdamSettings, Progress, Trainer
+from lobal.mixture.analytic.training import (
     AnalyticSettings,
     Trained,
     best_gate,
@@ -28,25 +44,9 @@ from lobal.mixture.analytic import (
     utilities,
 )
 from lobal.mixture.gate import Gate, SoftmaxGate
-from lobal.mixture.global_expert import fit_global_expert
 from lobal.mixture.ladder import CHANGES, extended, in_use, trimmed
-from lobal.mixture.leave_one_out import (
-    condition,
-    exact_leave_one_out,
-    leave_one_out_among_neighbours,
-    sparse_leave_one_out,
-)
 from lobal.mixture.model import Mixture
 from lobal.mixture.objective import mixture_squared_error
-from lobal.mixture.responses import (
-    CovarianceModel,
-    FixedResponses,
-    Responses,
-    SparseResponses,
-    zero_covariance,
-)
-from lobal.mixture.stored_features import StoredFeatures
-from lobal.problems.problem import LabelledSet
 
 # The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary. Of 2 and
 # 15, tried on 11 data sets, 2 was mostly the better, 15 at few labels in many columns; 3 itself was not tried.

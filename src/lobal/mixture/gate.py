@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Inputs, Scalar
-from lobal.kernels import WhitenedFeatures
+from lobal.core.arrays import Inputs, Scalar
+from lobal.core.kernels import WhitenedFeatures
 
 
 def top_kappa_softmax(channels: Float[Tensor, "n L"], kappa: int) -> Float[Tensor, "n L"]:

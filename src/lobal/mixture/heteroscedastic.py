@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import torch
 
-from lobal.mixture.adam import Progress
-from lobal.mixture.analytic import AnalyticSettings
+from lobal.core.dataset import LabelledSet
+from lobal.experts.global_expert import SMALLEST_NOISE
+from lobal.mixture.adam.training import Progress
+from lobal.mixture.analytic.training import AnalyticSettings
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
-from lobal.mixture.global_expert import SMALLEST_NOISE
 from lobal.mixture.noise import NoiseModel, estimate_noise
 from lobal.mixture.squared_errors import left_out_errors
-from lobal.problems.problem import LabelledSet
 
 
 class NoisyMixture(NamedTuple):

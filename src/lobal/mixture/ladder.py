@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Bandwidths
+from lobal.core.arrays import Bandwidths
 
 IN_USE = 0.02  # an end of the ladder that serves this share of the points asks for more beyond it
 STEPS_BEYOND = 2

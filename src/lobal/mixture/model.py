@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Bandwidths, Inputs
-from lobal.complexity import local_bandwidth
-from lobal.experts.expert import Experts, Posterior
+from lobal.core.arrays import Bandwidths, Inputs
+from lobal.core.complexity import local_bandwidth
+from lobal.experts.interface import Experts, Posterior
 from lobal.mixture.gate import Gate
 from lobal.mixture.objective import gated_mean
 

@@ -20,9 +20,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Inputs, Scalar
+from lobal.core.arrays import Inputs, Scalar
+from lobal.core.kernels import WhitenedFeatures, gaussian, scale_inputs
 from lobal.inducing.selection import inducing_points
-from lobal.kernels import WhitenedFeatures, gaussian, scale_inputs
 from lobal.mixture.squared_errors import SquaredErrors
 
 # Of the average square: less noise than this is no longer told from what the model gets wrong.

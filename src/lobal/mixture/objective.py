@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.arrays import Scalar
+from lobal.core.arrays import Scalar
 
 
 def expert_shares(gate: Float[Tensor, "b L"], weight: Float[Tensor, " b"]) -> Float[Tensor, " L"]:

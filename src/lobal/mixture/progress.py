@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 
-from lobal.mixture.adam import Epoch
+from lobal.mixture.adam.training import Epoch
 
 
 @contextlib.contextmanager

@@ -19,13 +19,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import Kernel, kernel_named, safe_cholesky
 from lobal.experts.exact import label_covariances
-from lobal.kernels import Kernel, kernel_named, safe_cholesky
+from lobal.experts.global_expert import GlobalExpert, fit_global_expert
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
-from lobal.mixture.global_expert import GlobalExpert, fit_global_expert
 from lobal.mixture.model import Mixture
 from lobal.mixture.squared_errors import left_out_errors
-from lobal.problems.problem import LabelledSet
 
 # nu by kernel, from the smoothest on.
 ORDERS = {"gaussian": math.inf, "matern52": 2.5, "matern32": 1.5, "matern12": 0.5}

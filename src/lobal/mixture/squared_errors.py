@@ -19,14 +19,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.arrays import Inputs
+from lobal.core.arrays import Inputs
+from lobal.core.dataset import LabelledSet
 from lobal.experts.exact import ExactExperts
-from lobal.experts.expert import Posterior
+from lobal.experts.features import StoredFeatures
+from lobal.experts.interface import Posterior
+from lobal.experts.leave_one_out import LeaveOneOut, condition, exact_leave_one_out, sparse_leave_one_out
 from lobal.experts.svgp import SparseExperts
-from lobal.mixture.leave_one_out import LeaveOneOut, condition, exact_leave_one_out, sparse_leave_one_out
 from lobal.mixture.model import Mixture, MixturePrediction, mixture_prediction
-from lobal.mixture.stored_features import StoredFeatures
-from lobal.problems.problem import LabelledSet
 
 
 class SquaredErrors(NamedTuple):

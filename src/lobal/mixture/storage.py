@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from lobal.density import KernelDensity
+from lobal.core.density import KernelDensity
+from lobal.core.kernels import KERNELS, WhitenedFeatures, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.expert import Experts, Hyperparameters
+from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import (
     DiagonalCovariance,
     FullCovariance,
@@ -14,7 +15,6 @@ from lobal.experts.svgp import (
     SparseExperts,
     ZeroCovariance,
 )
-from lobal.kernels import KERNELS, WhitenedFeatures, kernel_named
 from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
 from lobal.mixture.model import Mixture
 from lobal.mixture.noise import NoiseModel

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import torch
 
-from lobal.mixture.adam import AdamSettings
-from lobal.mixture.adam_tuning import tuned_adam
-from lobal.mixture.analytic import AnalyticSettings
-from lobal.mixture.analytic_tuning import tuned_analytic
+from lobal.mixture.adam.training import AdamSettings
+from lobal.mixture.adam.tuning import tuned_adam
+from lobal.mixture.analytic.training import AnalyticSettings
+from lobal.mixture.analytic.tuning import tuned_analytic
 from lobal.mixture.decisions import Report, Tuned
 from lobal.mixture.fit import MixtureSettings, TrainingData
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from lobal.mixture.adam import Epoch
+from lobal.core.dataset import LabelledSet
+from lobal.mixture.adam.training import Epoch
 from lobal.mixture.fit import FittedMixture, TrainingData
-from lobal.problems.problem import LabelledSet
 
 FEWEST_FOR_EXPERTS = 5
 

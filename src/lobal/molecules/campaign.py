@@ -18,8 +18,13 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from lobal import complexity as formulas
-from lobal.density import normalised
+from lobal.active.campaign.folder import Campaign
+from lobal.active.campaign.history import History, Step
+from lobal.active.campaign.ledger import Event
+from lobal.active.designs import NextDensity, draw_random, next_density, with_exploration
+from lobal.core import complexity as formulas
+from lobal.core.density import normalised
+from lobal.core.files import load_record
 from lobal.molecules.campaign_record import (
     KIND,
     LEAST_LABELS,
@@ -39,12 +44,10 @@ from lobal.molecules.campaign_record import (
     restored,
 )
 from lobal.molecules.density import configuration_density, density_of_tests, error_weights, initial_weights
-from lobal.molecules.evaluation import errors_on
-from lobal.molecules.fitting import fit_force_field
-from lobal.molecules.forcefield import ForceField
-from lobal.molecules.trajectory import Trajectory
-from lobal.record import Campaign, Event, History, Step, load_record
-from lobal.sampling import NextDensity, draw_random, next_density, with_exploration
+from lobal.molecules.field.evaluation import errors_on
+from lobal.molecules.field.fitting import fit_force_field
+from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.geometry.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
 Fit: TypeAlias = Callable[..., ForceField]  # called as `fit_force_field` is

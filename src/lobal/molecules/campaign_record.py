@@ -11,18 +11,20 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lobal import complexity as formulas
-from lobal.arrays import resolve_device
+from lobal.active.campaign.folder import Campaign
+from lobal.active.campaign.history import History, Step
+from lobal.active.campaign.ledger import Event
+from lobal.core import complexity as formulas
+from lobal.core.arrays import resolve_device
 from lobal.molecules.density import TEST_DENSITIES, configuration_density
-from lobal.molecules.descriptor import Descriptors, Positions, describe
-from lobal.molecules.evaluation import Errors
-from lobal.molecules.fitting import FieldSettings
-from lobal.molecules.forcefield import INTRINSIC_DIMENSION
-from lobal.molecules.mixture import GateSettings
-from lobal.molecules.permutations import Permutations
-from lobal.molecules.symmetry import permutation_group
-from lobal.molecules.trajectory import CHECKED_TOGETHER, Trajectory
-from lobal.record import Campaign, Event, History, Step
+from lobal.molecules.field.evaluation import Errors
+from lobal.molecules.field.fitting import FieldSettings
+from lobal.molecules.field.forcefield import INTRINSIC_DIMENSION
+from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe
+from lobal.molecules.geometry.permutations import Permutations
+from lobal.molecules.geometry.symmetry import permutation_group
+from lobal.molecules.geometry.trajectory import CHECKED_TOGETHER, Trajectory
 
 Settings = TypeVar("Settings", "CampaignSettings", FieldSettings, GateSettings)
 Say: TypeAlias = Callable[[str], None]

@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.molecules.descriptor import Descriptors
-from lobal.molecules.permutations import Permutations, check_group, descriptor_permutations
+from lobal.molecules.geometry.descriptor import Descriptors
+from lobal.molecules.geometry.permutations import Permutations, check_group, descriptor_permutations
 
 logger = logging.getLogger(__name__)
 

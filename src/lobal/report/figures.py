@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
-from lobal.estimator import MixtureRegressor
-from lobal.record import write_atomically
+from lobal.core.files import write_atomically
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.profile import Profile, line_grid, plane_grid, profile
 
 Function: TypeAlias = Callable[[Float[ndarray, " n"]], Float[ndarray, " n"]]

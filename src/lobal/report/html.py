@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-from lobal.estimator import MixtureRegressor
-from lobal.learner import ActiveLearner
-from lobal.record import write_atomically
+from lobal.active.learner import ActiveLearner
+from lobal.core.files import write_atomically
+from lobal.core.versions import versions
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
@@ -24,7 +25,6 @@ from lobal.report.campaign_figures import (
 from lobal.report.figures import bandwidth_figure
 from lobal.report.landscape import landscape
 from lobal.report.savings import Savings, expectation
-from lobal.versions import versions
 
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
 DEFAULTS: dict[str, Any] = MixtureRegressor().get_params()

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from lobal.learner import ActiveLearner
+from lobal.active.learner import ActiveLearner
 
 MOST_POINTS = 10_000  # of a scatter plot; more hide each other
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from numpy import ndarray
 
-from lobal.complexity import superior_density
-from lobal.estimator import MixtureRegressor
+from lobal.core.complexity import superior_density
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.model import bandwidth_volume
 
 

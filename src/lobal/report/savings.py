@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.stats import t as student
 
-from lobal.complexity import learning_rate
+from lobal.core.complexity import learning_rate
 
 CHANCE = 0.05  # of a verdict where there is nothing
 LITTLE_TO_GAIN = 0.9  # attainable relative sample size above which a tenth of the labels is all there is to save

@@ -1,0 +1,154 @@
+"""Test errors of the default model on data sets of your own, beside a stock SVGP and scikit-learn's Gaussian process.
+
+    python -m benchmarks.regression A.npz B.npz --n 4000 --seeds 3 --output docs/results/regression
+
+Each file holds inputs `X` and labels `y`. n of its rows are drawn for training, as many as 5000 of the others for the
+test. The SVGP has as many inducing points and all training rows, a tenth of which steer it; it starts from lobal's own
+global expert, one width per column, and trains until its rule says stop or `--max-epochs` are over. The exact process
+has its hyperparameters and labels from a subset of the training rows. Errors are in units of the test labels' spread.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+import torch
+import typer
+from jaxtyping import Float
+from numpy import ndarray
+from rich.console import Console
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.gpytorch_mixture import fit_gpytorch_svgp
+from experiments.data_files import load_npz
+from experiments.repetitions import Repetitions, Result
+from lobal.mixture.estimator import MixtureRegressor
+
+MOST_TESTED = 5000
+STEERING_SHARE = 10  # one in so many training rows steers the SVGP
+
+Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
+
+
+def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, m: int, device: str, **_: int) -> Predict:
+    """The default model."""
+    model = MixtureRegressor(n_inducing=m, random_state=seed, device=device).fit(X, y)
+    return lambda inputs: np.asarray(model.predict(inputs))
+
+
+def svgp(
+    X: Float[ndarray, "n d"],
+    y: Float[ndarray, " n"],
+    *,
+    seed: int,
+    m: int,
+    max_epochs: int,
+    device: str,
+    **_: int,
+) -> Predict:
+    """A stock GPyTorch SVGP; the rows come in random order."""
+    k = len(y) // STEERING_SHARE
+    options: dict[str, Any] = {"m": m, "max_epochs": max_epochs, "device": device, "seed": seed}
+    return fit_gpytorch_svgp(X[k:], y[k:], X[:k], y[:k], **options).predict
+
+
+def exact(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, subset: int, **_: int | str) -> Predict:
+    """scikit-learn's Gaussian process on a subset, one width per column."""
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-8, 1e1))
+    process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+    model = make_pipeline(StandardScaler(), process).fit(X[:subset], y[:subset])
+    return lambda inputs: np.asarray(model.predict(inputs))
+
+
+METHODS: dict[str, Callable[..., Predict]] = {"mixture": mixture, "svgp": svgp, "exact": exact}
+
+
+def errors(n: int, seed: int, *, data: str, **options: Any) -> Result:  # noqa: ANN401 - numbers and the device
+    """Test errors and seconds of all methods on one draw of the training rows."""
+    X, y, _ = load_npz(data)
+    rows = np.random.default_rng(seed).permutation(len(y))
+    train, test = rows[:n], rows[n : n + MOST_TESTED]
+    inputs, labels = np.asarray(X[train], dtype=np.float64), y[train]
+    result: Result = {"n": n, "seed": seed}
+    for name, method in METHODS.items():
+        begun = time.process_time()
+        predict = method(inputs, labels, seed=seed, **options)
+        result[f"{name}_seconds"] = time.process_time() - begun
+        missed = y[test] - predict(np.asarray(X[test], dtype=np.float64))
+        result[f"{name}_error"] = float(np.sqrt(np.mean(missed**2)) / y[test].std())
+    return result
+
+
+def table(summaries: dict[str, dict[str, Any]]) -> str:
+    """Markdown: a row for each data set."""
+    lines = ["| data set | n | mixture | SVGP | exact, subset | CPU seconds |", "|---|---|---|---|---|---|"]
+    for name, summary in summaries.items():
+        cells = [_cell(summary[f"{method}_error"]) for method in METHODS]
+        seconds = " / ".join(f"{summary[f'{method}_seconds']['mean']:.0f}" for method in METHODS)
+        lines.append(f"| {name} | {summary['n']} | {' | '.join(cells)} | {seconds} |")
+    return "\n".join(lines)
+
+
+def _cell(estimate: dict[str, float | None]) -> str:
+    error = estimate["standard_error"]
+    return f"{estimate['mean']:.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def main(
+    data: Annotated[list[Path], typer.Argument(help="npz files with X and y.", exists=True, dir_okay=False)],
+    output: Annotated[Path, typer.Option(help="Folder for one JSON file per data set; an interrupted run resumes.")],
+    n: Annotated[int, typer.Option(min=20, help="Training rows, or nine tenths of a smaller data set.")] = 4000,
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of the training rows.")] = 3,
+    m: Annotated[int, typer.Option(min=1, help="Inducing points.")] = 512,
+    subset: Annotated[int, typer.Option(min=10, help="Training rows of the exact process.")] = 2000,
+    max_epochs: Annotated[int, typer.Option(min=1, help="Of the SVGP.")] = 150,
+    threads: Annotated[int, typer.Option(min=1, help="Of torch.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda, for the mixture and the SVGP.")] = "cpu",
+) -> None:
+    """Compare test errors on several data sets."""
+    torch.set_num_threads(threads)
+    console = Console(soft_wrap=True)
+    summaries = {
+        path.stem: _repeated(path, output, console, n, seeds, m=m, subset=subset, max_epochs=max_epochs, device=device)
+        for path in data
+    }
+    console.print(table(summaries), markup=False, highlight=False)
+
+
+def _repeated(
+    path: Path,
+    output: Path,
+    console: Console,
+    n: int,
+    seeds: int,
+    **options: Any,  # noqa: ANN401 - numbers and the device
+) -> dict[str, Any]:
+    rows = min(n, 9 * len(load_npz(path).y) // 10)
+    written = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    repetitions = Repetitions(
+        experiment=f"{path.stem}: test errors of mixture, SVGP and exact process",
+        command=f"python -m benchmarks.regression {path.name} --n {n} --seeds {seeds} {written} --output {output}",
+        settings={"data": path.stem, **options},
+        run=partial(errors, data=str(path), **options),
+    )
+    pairs: Sequence[tuple[int, int]] = [(rows, seed) for seed in range(seeds)]
+    done = repetitions.complete(
+        pairs,
+        output / f"{path.stem}.json",
+        notify=lambda result: console.print(
+            f"{path.stem}, seed {result['seed']}: "
+            + ", ".join(f"{name} {result[f'{name}_error']:.4f}" for name in METHODS)
+        ),
+    )
+    summary: dict[str, Any] = done["summary"][0]
+    return summary
+
+
+if __name__ == "__main__":
+    typer.run(main)

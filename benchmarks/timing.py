@@ -1,0 +1,240 @@
+"""Seconds and errors of lobal's engines and of stock GPyTorch on the Doppler function, under the same conditions."""
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+
+from benchmarks.measuring import measured
+from benchmarks.stages import adam_epoch_seconds
+from experiments.doppler import DOPPLER, N_TEST, N_VALIDATION, PAPER, Sample, doppler_data, paper_model
+from lobal.core.metrics import root_mean_squared_error
+from lobal.mixture.estimator import MixtureRegressor
+
+if TYPE_CHECKING:
+    from benchmarks.gpytorch_mixture import GPyTorchFit
+
+ANALYTIC, ADAM, MIXTURE, DOCUMENTED, SINGLE = "analytic", "adam", "gpytorch", "gpytorch-plain", "svgp"
+NAMES = {
+    ANALYTIC: "lobal, analytic",
+    ADAM: "lobal, Adam",
+    MIXTURE: "GPyTorch mixture, tuned",
+    DOCUMENTED: "GPyTorch mixture, as documented",
+    SINGLE: "GPyTorch SVGP",
+}
+NEED_GPYTORCH = (MIXTURE, DOCUMENTED, SINGLE)
+WITHOUT_GPYTORCH = "GPyTorch is not installed, so its rows are left out: pip install 'lobal[bench]'"
+
+Predict: TypeAlias = Callable[[Float[ndarray, "n 1"]], Float[ndarray, " n"]]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is fitted, and by which means."""
+
+    sample: Sample
+    validation: Sample
+    m: int  # inducing points of the experts
+    device: torch.device
+    seed: int
+    max_epochs: int  # of the GPyTorch models
+
+    @classmethod
+    def of_size(cls, n: int, *, m: int, device: torch.device, seed: int, max_epochs: int) -> "Task":
+        """The Doppler function with n labels, and as many for validation as in the experiment."""
+        sample, validation = doppler_data(n, seed), doppler_data(N_VALIDATION, seed, stream=1)
+        return cls(sample=sample, validation=validation, m=m, device=device, seed=seed, max_epochs=max_epochs)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One fit by one method. Epochs of the analytic engine are rounds, which have no seconds of their own."""
+
+    n: int
+    method: str
+    seconds: float  # wall time, one run
+    rmse: float  # against the function without noise
+    validation_rmse: float  # against the validation labels, whose noise has variance one
+    peak_mib: float
+    epochs: int
+    seconds_per_epoch: float | None = None
+    seconds_to_best: float | None = None  # until the state that was kept was there
+    is_finished: bool = True  # or cut off by max_epochs
+
+    @property
+    def seconds_per_label(self) -> float:
+        """Constant where time grows linearly."""
+        return self.seconds / self.n
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ratios:
+    """How much longer the GPyTorch mixture takes than lobal, at one size."""
+
+    n: int
+    method: str
+    equal_epochs: float | None  # one epoch over one of lobal's Adam engine
+    to_the_end: float | None  # its whole training over the fit of the analytic engine
+    to_best: float | None  # the same without the epochs that led to nothing better
+    is_extrapolated: bool  # to the epochs that lobal's Adam engine took; then to_best is unknown
+
+
+def fit_row(method: str, task: Task) -> Row:
+    """The method's fit, timed."""
+    return FITS[method](task)
+
+
+def available(methods: Sequence[str]) -> list[str]:
+    """Those of the methods that can run here.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    unknown = [method for method in methods if method not in NAMES]
+    if unknown or not methods:
+        raise ValueError(f"engines must be some of {', '.join(NAMES)}, got {', '.join(unknown) or 'none'}")
+    has_gpytorch = importlib.util.find_spec("gpytorch") is not None
+    return [method for method in methods if has_gpytorch or method not in NEED_GPYTORCH]
+
+
+def ratios(rows: Sequence[Row]) -> list[Ratios]:
+    """The ratios of every GPyTorch mixture at every size, as far as the rows tell."""
+    return [
+        _ratio(row, {other.method: other for other in rows if other.n == row.n})
+        for row in rows
+        if row.method in (MIXTURE, DOCUMENTED)
+    ]
+
+
+def whole_training(row: Row, adam: Row | None) -> float | None:
+    """Seconds of a whole training: as measured or, if it was cut off, extrapolated to the epochs of lobal's Adam."""
+    if row.is_finished:
+        return row.seconds
+    if adam is None or row.seconds_per_epoch is None:
+        return None
+    return row.seconds + max(adam.epochs - row.epochs, 0) * row.seconds_per_epoch
+
+
+def growth(rows: Sequence[Row], method: str) -> float | None:
+    """The power of n with which the method's seconds grow, by least squares over all sizes; none for a single one."""
+    points = [(row.n, row.seconds) for row in rows if row.method == method and row.is_finished]
+    if len({n for n, _ in points}) < 2:
+        return None
+    n, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(n, seconds, 1)[0])
+
+
+def _ratio(row: Row, others: Mapping[str, Row]) -> Ratios:
+    adam, analytic = others.get(ADAM), others.get(ANALYTIC)
+    whole = whole_training(row, adam)
+    best = row.seconds_to_best if row.is_finished else None
+    return Ratios(
+        n=row.n,
+        method=row.method,
+        equal_epochs=_over(row.seconds_per_epoch, adam.seconds_per_epoch if adam else None),
+        to_the_end=_over(whole, analytic.seconds if analytic else None),
+        to_best=_over(best, analytic.seconds if analytic else None),
+        is_extrapolated=not row.is_finished,
+    )
+
+
+def _over(numerator: float | None, denominator: float | None) -> float | None:
+    return None if numerator is None or denominator is None else numerator / denominator
+
+
+def _analytic(task: Task) -> Row:
+    model = MixtureRegressor(
+        engine="analytic",
+        n_inducing=task.m,
+        bandwidths=PAPER.bandwidths,
+        shared_bandwidth=PAPER.shared_bandwidth,
+        intrinsic_dimension=PAPER.intrinsic_dimension,
+        device=str(task.device),
+        random_state=task.seed,
+    )
+    _, (seconds, peak) = measured(lambda: model.fit(*task.sample), task.device)
+    return _row(ANALYTIC, task, _predict(model), seconds=seconds, peak_mib=peak, epochs=len(model.history_))
+
+
+def _adam(task: Task) -> Row:
+    model = paper_model(task.seed, n_inducing=task.m, device=str(task.device))
+    _, (seconds, peak) = measured(lambda: model.fit(*task.sample, validation=task.validation), task.device)
+    epoch = adam_epoch_seconds(task.sample, task.validation, task.m, task.device, seed=task.seed)
+    return _row(
+        ADAM,
+        task,
+        _predict(model),
+        seconds=seconds,
+        peak_mib=peak,
+        epochs=len(model.history_),
+        seconds_per_epoch=epoch,
+        is_finished=len(model.history_) < model.max_epochs,
+    )
+
+
+def _tuned_mixture(task: Task) -> Row:
+    from benchmarks.gpytorch_mixture import fit_gpytorch_mixture
+
+    return _gpytorch(MIXTURE, task, fit_gpytorch_mixture)
+
+
+def _documented_mixture(task: Task) -> Row:
+    from benchmarks.gpytorch_mixture import fit_gpytorch_mixture
+    from benchmarks.gpytorch_models import DocumentedExperts
+
+    return _gpytorch(DOCUMENTED, task, partial(fit_gpytorch_mixture, make_experts=DocumentedExperts))
+
+
+def _single(task: Task) -> Row:
+    from benchmarks.gpytorch_mixture import fit_gpytorch_svgp
+
+    return _gpytorch(SINGLE, task, fit_gpytorch_svgp)
+
+
+def _gpytorch(method: str, task: Task, fit: "Callable[..., GPyTorchFit]") -> Row:
+    options = {"m": task.m, "max_epochs": task.max_epochs, "device": str(task.device), "seed": task.seed}
+    fitted, (_, peak) = measured(lambda: fit(*task.sample, *task.validation, **options), task.device)
+    return _row(
+        method,
+        task,
+        fitted.predict,
+        seconds=fitted.seconds,
+        peak_mib=peak,
+        epochs=fitted.epochs,
+        seconds_per_epoch=fitted.seconds_per_epoch,
+        seconds_to_best=fitted.seconds_to_best,
+        is_finished=fitted.is_finished,
+    )
+
+
+def _predict(model: MixtureRegressor) -> Predict:
+    return lambda X: np.asarray(model.predict(X))
+
+
+def _row(method: str, task: Task, predict: Predict, **numbers: float | int | bool | None) -> Row:
+    x = (np.arange(N_TEST) + 0.5) / N_TEST
+    return Row(
+        n=len(task.sample.y),
+        method=method,
+        rmse=root_mean_squared_error(predict(x[:, None]), DOPPLER(x)),
+        validation_rmse=root_mean_squared_error(predict(task.validation.X), task.validation.y),
+        **numbers,  # type: ignore[arg-type]  # of the fields' own types
+    )
+
+
+FITS: dict[str, Callable[[Task], Row]] = {
+    ANALYTIC: _analytic,
+    ADAM: _adam,
+    MIXTURE: _tuned_mixture,
+    DOCUMENTED: _documented_mixture,
+    SINGLE: _single,
+}

@@ -1,0 +1,197 @@
+"""Noise that differs from place to place, estimated from labels and compared with repeated labels held out.
+
+The file's array Z holds several labels (replicates) of every row. A mixture is fitted to some replicates of some rows;
+the noise variance that it estimates is compared, at the other rows, with the variance of all replicates. The superior
+training density there should follow the noise: at alpha = infinity it is sqrt(v LFC q), so log p_sup less the parts of
+LFC and q is compared with the variance of the replicates too.
+
+python -m experiments.noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs/results/noise_ato.json
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple, final
+
+import numpy as np
+import torch
+import typer
+from jaxtyping import Float
+from numpy import ndarray
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import spearmanr
+
+from experiments.data_files import load_npz
+from experiments.repetitions import Repetitions, Result
+from lobal.active.designs import candidates_of
+from lobal.active.scoring import Scores
+from lobal.active.spaces import Pool
+from lobal.core.arrays import as_matrix
+from lobal.mixture.estimator import MixtureRegressor
+
+REPLICATES = "1,2,5"
+MEASURES = {
+    "rank": "rank correlation",
+    "ratio": "estimated / true variance",
+    "error": "leave-one-out RMSE",
+    "spread": "largest / smallest variance",
+    "follows": "density with noise",
+    "share": "share of noise in density",
+}
+
+
+class Replicates(NamedTuple):
+    """Inputs, and several labels of each."""
+
+    X: Float[ndarray, "n d"]
+    Z: Float[ndarray, "n k"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NoiseExperiment:
+    """What a repetition depends on besides its rows and its seed."""
+
+    data: str  # an .npz file with X and Z
+    replicates: tuple[int, ...]  # labels of each training row, one fit for each number
+    n_inducing: int = 512
+
+    @property
+    def name(self) -> str:
+        """The data without the folder, which is nobody else's."""
+        return Path(self.data).stem
+
+    def load(self) -> Replicates:
+        """The file's rows and replicates."""
+        X, _, extras = load_npz(self.data)
+        if "Z" not in extras:
+            raise ValueError(f"{self.data} must hold an array 'Z' of replicates, it holds {sorted(extras)} beside X, y")
+        Z = as_matrix(extras["Z"], name="Z").astype(np.float64)
+        if not 1 <= min(self.replicates) <= max(self.replicates) <= Z.shape[1] or Z.shape[1] < 4:
+            raise ValueError(f"between 1 and {Z.shape[1]} replicates can be had, four at least in the file, got {self}")
+        return Replicates(X.astype(np.float64), Z)
+
+
+def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
+    """Estimates from n rows at all others, in columns such as "rank_2" for two labels a row."""
+    X, Z = settings.load()
+    order = np.random.default_rng(seed).permutation(len(X))
+    rows, rest = order[:n], order[n:]
+    truth = Z[rest].var(axis=1, ddof=1)
+    result: Result = {"n": n, "seed": seed, "attainable_rank": attainable_rank(Z[rest])}
+    for k in settings.replicates:
+        inputs, labels = np.repeat(X[rows], k, axis=0), Z[rows, :k].reshape(-1)
+        model = MixtureRegressor(noise="estimate", n_inducing=settings.n_inducing, random_state=seed)
+        found = model.fit(inputs, labels).noise_variance(X[rest])
+        density = density_parts(model, X[rest], seed)
+        result[f"rank_{k}"] = rank_correlation(found, truth)
+        result[f"ratio_{k}"] = float(found.mean() / truth.mean())
+        result[f"error_{k}"] = model.validation_error_
+        result[f"spread_{k}"] = float(found.max() / found.min())
+        result[f"follows_{k}"] = correlation(density.noise, np.log(truth))
+        result[f"share_{k}"] = share_of_variance(density.noise, density.complexity)
+    return result
+
+
+class DensityParts(NamedTuple):
+    """What the logarithm of the superior training density owes to noise and complexity, up to constants."""
+
+    noise: Float[ndarray, " n"]
+    complexity: Float[ndarray, " n"]
+
+
+def density_parts(model: MixtureRegressor, X: Float[ndarray, "n d"], seed: int) -> DensityParts:
+    """The parts of the density that a learner with this model would aim for, were X its pool and alpha infinite.
+
+    The noise's is what complexity and test density leave of it.
+    """
+    candidates = candidates_of(Pool(X), seed=seed)
+    scores = Scores(candidates=candidates, smoothness=math.inf, dimension=model.intrinsic_dimension_)
+    lfc = scores.complexity(model, torch.ones_like(candidates.test_density))
+    density = scores.superior(lfc, scores.noise(model))
+    noise = density.log() - 0.5 * lfc.log() - 0.5 * candidates.test_density.log()
+    return DensityParts(noise.numpy(), (0.5 * lfc.log()).numpy())
+
+
+def share_of_variance(part: Float[ndarray, " n"], other: Float[ndarray, " n"]) -> float:
+    """The share of a part in the variance of the sum of both; the shares of the two add up to one."""
+    total = np.var(part + other)
+    return (
+        0.0 if total == 0.0 else float(np.mean((part - part.mean()) * (part + other - (part + other).mean())) / total)
+    )
+
+
+def correlation(found: Float[ndarray, " n"], truth: Float[ndarray, " n"]) -> float:
+    """Pearson's; zero for a constant."""
+    return 0.0 if np.ptp(found) <= 1e-9 else float(np.corrcoef(found, truth)[0, 1])
+
+
+def rank_correlation(found: Float[ndarray, " n"], truth: Float[ndarray, " n"]) -> float:
+    """Spearman's; zero for a constant."""
+    return 0.0 if np.ptp(found) <= 1e-12 * found.max() else float(spearmanr(found, truth).statistic)
+
+
+def attainable_rank(Z: Float[ndarray, "n k"]) -> float:
+    """About the rank correlation that the true variance itself would have with the variance of the replicates.
+
+    The variances of two halves of the replicates correlate by r; those of all with the truth by sqrt(2 r / (1 + r))
+    (Spearman-Brown).
+    """
+    half = Z.shape[1] // 2
+    r = max(rank_correlation(Z[:, :half].var(axis=1), Z[:, half:].var(axis=1)), 0.0)
+    return math.sqrt(2.0 * r / (1.0 + r))
+
+
+def repetitions(settings: NoiseExperiment, command: str) -> Repetitions:
+    """What is repeated, with all that decides about the numbers."""
+    return Repetitions(
+        experiment=f"{settings.name}: noise variance estimated from labels and by repeated labels held out",
+        command=command,
+        settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
+        run=partial(run, settings=settings),
+    )
+
+
+def noise_table(results: Sequence[Result], settings: NoiseExperiment) -> Table:
+    """Means over seeds, one row for each number of replicates, for the terminal."""
+    ceiling = np.mean([result["attainable_rank"] for result in results])
+    title = f"{settings.name}, repetitions: {len(results)}; attainable rank correlation about {ceiling:.2f}"
+    table = Table("labels a row", title=title, title_justify="left")
+    for column in MEASURES.values():
+        table.add_column(column, justify="right")
+    for k in settings.replicates:
+        means = (np.mean([result[f"{name}_{k}"] for result in results]) for name in MEASURES)
+        table.add_row(str(k), *(f"{mean:.3g}" for mean in means))
+    return table
+
+
+def main(
+    data: Annotated[str, typer.Argument(help=".npz file with inputs X, labels y and replicates Z (n, k).")],
+    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
+    n: Annotated[int, typer.Option(min=10, help="Rows to learn from; the others are compared with.")] = 1000,
+    replicates: Annotated[str, typer.Option(help="Labels of each row, separated by commas.")] = REPLICATES,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 4,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
+) -> None:
+    """Estimate the noise from some replicates, and say how it compares with those held out."""
+    console = Console()
+    try:
+        settings = NoiseExperiment(
+            data=data, replicates=tuple(int(k) for k in replicates.split(",")), n_inducing=n_inducing
+        )
+        if n >= len(settings.load().X) - 1:
+            raise ValueError(f"n must leave rows to compare with, got {n} of {len(settings.load().X)}")
+        command = f"python -m experiments.noise $LOBAL_DATA/{Path(data).name} --n {n} --replicates {replicates}"
+        command += f" --seeds {seeds} --n-inducing {n_inducing} --output {output}"
+        record = repetitions(settings, command).complete([(n, seed) for seed in range(seeds)], output, jobs=jobs)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    console.print(noise_table([result for result in record["results"] if result["n"] == n], settings))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,119 @@
+"""Repetitions of an experiment over sizes and seeds, kept in one JSON file that an interrupted run resumes."""
+
+import json
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import torch
+
+from lobal.core.files import write_atomically
+from lobal.core.versions import versions
+
+Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None) by name
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Repetitions:
+    """What is repeated, and all that has to be the same for results to share a file."""
+
+    experiment: str
+    command: str
+    settings: dict[str, Any]
+    run: Callable[[int, int], Result]  # of n and seed; picklable where jobs > 1
+    # Further entries of the record that follow from all results so far, none at first.
+    conclude: Callable[[Sequence[Result]], dict[str, Any]] | None = None
+
+    def complete(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        path: Path,
+        *,
+        jobs: int = 1,
+        notify: Callable[[Result], None] | None = None,
+    ) -> dict[str, Any]:
+        """The record with all pairs (n, seed) in it; those the file already has are not run again.
+
+        The file is whole after every result. Several jobs run as processes of one thread each.
+        """
+        results = self._finished(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self._content(results))
+        missing = [pair for pair in pairs if pair not in results]
+        for result in _in_turn(self.run, missing) if jobs == 1 else _in_parallel(self.run, missing, jobs):
+            results[result["n"], result["seed"]] = result
+            write_atomically(path, self._content(results))
+            if notify is not None:
+                notify(result)
+        return self._record(results)
+
+    def _finished(self, path: Path) -> dict[tuple[int, int], Result]:
+        """The file's results by (n, seed).
+
+        Raises:
+            ValueError: the file's results come from other settings or versions and cannot be mixed with new ones.
+        """
+        if not path.exists():
+            return {}
+        record = json.loads(path.read_text())
+        here = json.loads(self._content({}))
+        for part in ("settings", "versions"):
+            there, wanted = record.get(part, {}), here[part]
+            differing = [name for name in there | wanted if there.get(name) != wanted.get(name)]
+            if differing:
+                details = ", ".join(f"{name} {there.get(name)} instead of {wanted.get(name)}" for name in differing)
+                raise ValueError(f"{path} holds results of other {part}: {details}; write to another file")
+        return {(result["n"], result["seed"]): result for result in record["results"]}
+
+    def _record(self, results: dict[tuple[int, int], Result]) -> dict[str, Any]:
+        ordered = [results[pair] for pair in sorted(results)]
+        return {
+            "experiment": self.experiment,
+            "command": self.command,
+            "settings": self.settings,
+            "versions": versions(),
+            "summary": summary(ordered),
+            **({} if self.conclude is None else self.conclude(ordered)),
+            "results": ordered,
+        }
+
+    def _content(self, results: dict[tuple[int, int], Result]) -> bytes:
+        return (json.dumps(self._record(results), indent=1) + "\n").encode()
+
+
+def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Mean and standard error of every number, one entry per size; numbers that were not measured are left out."""
+    entries = []
+    for n in sorted({result["n"] for result in results}):
+        rows = [result for result in results if result["n"] == n]
+        measured = [name for name in rows[0] if name not in ("n", "seed") and rows[0][name] is not None]
+        numbers = {name: _mean_and_error([float(row[name]) for row in rows]) for name in measured}
+        entries.append({"n": n, "repetitions": len(rows), **numbers})
+    return entries
+
+
+def _mean_and_error(values: Sequence[float]) -> dict[str, float | None]:
+    """One value has no standard error."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "standard_error": None if error is None else float(error)}
+
+
+def _in_turn(run: Callable[[int, int], Result], pairs: Sequence[tuple[int, int]]) -> Iterator[Result]:
+    return (run(n, seed) for n, seed in pairs)
+
+
+def _in_parallel(run: Callable[[int, int], Result], pairs: Sequence[tuple[int, int]], jobs: int) -> Iterator[Result]:
+    # A forked torch may hang on the locks of its parent's threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            for future in as_completed([pool.submit(run, n, seed) for n, seed in pairs]):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,6 +1,0 @@
-"""`python -m lobal`: the command line where the script is not on the path."""
-
-from lobal.cli import app
-
-if __name__ == "__main__":
-    app(prog_name="python -m lobal")

@@ -1,0 +1,227 @@
+"""The folder of one active learning campaign, readable after a crash at any instant."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, final
+
+from torch import Tensor
+
+from lobal.active.campaign.journal import Journal, journal_content, parse_journal, plain
+from lobal.active.campaign.lock import Lock
+from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
+
+CAMPAIGN_FORMAT = 1  # of the folder as a whole; a step's file has its own
+
+HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
+_STEP_NAME = re.compile(r"(\d{4,})\.lobal")
+
+
+@final
+class Campaign:
+    """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal` and `lock`.
+
+    Made by `create`, `open` or `read`. Whoever creates or opens it has it alone until `close`, or until the process
+    ends in whatever way. A forked process has no part in it.
+
+    Attributes:
+        path: the folder.
+        header: what does not change: written once, when the campaign is created. `format` is the folder's own entry.
+        events: the journal, in order.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any], writer: tuple[Lock, Journal] | None = None) -> None:
+        self.path = path
+        self.header = header
+        self._writer = writer
+        self.events = _read_events(path) if writer is None else writer[1].events
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        header: dict[str, Any],
+        *,
+        records: Mapping[str, dict[str, Tensor]] | None = None,
+        events: Sequence[dict[str, Any]] = (),
+    ) -> "Campaign":
+        """A new campaign in a new folder, or in one that holds none; folders above it are made.
+
+        Args:
+            path: the folder.
+            header: what does not change.
+            records: tensors by the name of their file in the folder, which `load_record` reads.
+            events: what has happened before the campaign was kept.
+
+        Raises:
+            FileExistsError: the path holds a campaign already, or is a file.
+            BlockingIOError: another process is creating one there.
+        """
+        folder = Path(path).absolute()
+        content = plain(header | {"format": CAMPAIGN_FORMAT}, "header", finite=False)
+        journal_lines = journal_content(events)
+        _check_vacant(folder)
+        make_folder(folder)
+        with ExitStack() as undo:
+            lock = _locked(folder, undo)
+            _check_vacant(folder)  # another process may have been faster
+            remove_unfinished(folder)
+            for name, tensors in (records or {}).items():
+                make_folder((folder / name).parent)
+                save_record(folder / name, tensors, {})
+            undo.callback(_remove_journal_of_none, folder)
+            write_atomically(folder / JOURNAL, journal_lines)
+            # The header comes last: with it the folder is a campaign, and a creation that was cut short can be redone.
+            write_atomically(folder / HEADER, json.dumps(content, indent=2).encode())
+            journal = Journal(folder / JOURNAL)
+            undo.pop_all()
+        return cls(folder, content, (lock, journal))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Campaign":
+        """The campaign in a folder, to go on with. What a crash left incomplete is removed.
+
+        Raises:
+            FileNotFoundError: there is no such folder, or its journal is missing.
+            ValueError: the folder is not a campaign, is damaged, or a newer lobal wrote it.
+            BlockingIOError: it is in use already.
+        """
+        folder = Path(path).absolute()
+        header = _read_header(folder)
+        with ExitStack() as undo:
+            lock = _locked(folder, undo)
+            _check_journal(folder)
+            journal = Journal(folder / JOURNAL)
+            undo.callback(journal.close)
+            remove_unfinished(folder)
+            remove_unfinished(folder / STEPS)
+            undo.pop_all()
+        return cls(folder, header, (lock, journal))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Campaign":
+        """The campaign in a folder as it is at this moment, to look at only, whoever may be writing to it.
+
+        Raises as `open` does, except that the campaign may be in use.
+        """
+        folder = Path(path).absolute()
+        return cls(folder, _read_header(folder))
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Add an event to the journal; it is on disk when this returns, and not in the journal if this raises.
+
+        Arrays and tuples become lists. Floats come back exactly.
+
+        Raises:
+            ValueError: the event holds NaN or infinity, or the campaign is not open for writing.
+            TypeError: the event holds what JSON cannot.
+        """
+        self._writable().append(event)
+
+    def save_step(self, number: int, tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
+        """Write a step's file, whole or not at all, in place of an earlier one of this number."""
+        self._writable()
+        if number < 0:
+            raise ValueError(f"steps are numbered from zero, got {number}")
+        make_folder(self.path / STEPS)
+        save_record(self._step_path(number), tensors, plain(fields, "fields", finite=False))
+
+    def load_step(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and fields of a step; `format`, of the step's file, is among the fields."""
+        path = self._step_path(number)
+        if not path.exists():
+            raise FileNotFoundError(f"campaign {self.path} has no step {number}; it has {self.steps()}")
+        return load_record(path)
+
+    def remove_step(self, number: int) -> None:
+        """Remove the file of a step, if there is one."""
+        self._writable()
+        self._step_path(number).unlink(missing_ok=True)
+
+    def steps(self) -> list[int]:
+        """The numbers of the steps that have a file, in order."""
+        names = (_STEP_NAME.fullmatch(file.name) for file in (self.path / STEPS).glob("*.lobal"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def close(self) -> None:
+        """Let go of the folder, so that others may open it; a second time does nothing."""
+        if self._writer is not None:
+            lock, journal = self._writer
+            journal.close()
+            lock.release()
+
+    def __enter__(self) -> "Campaign":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _writable(self) -> Journal:
+        if self._writer is None:
+            raise ValueError(f"campaign {self.path} is open for reading only; use Campaign.open to write to it")
+        lock, journal = self._writer
+        if not lock.is_held:
+            raise ValueError(f"campaign {self.path} is not open in this process; use Campaign.open")
+        return journal
+
+    def _step_path(self, number: int) -> Path:
+        return self.path / STEPS / f"{number:04d}.lobal"
+
+
+def _remove_journal_of_none(folder: Path) -> None:
+    """Remove the journal of a creation that was cut short; with the header in place there is a campaign."""
+    if not (folder / HEADER).exists():
+        (folder / JOURNAL).unlink(missing_ok=True)
+
+
+def _locked(folder: Path, undo: ExitStack) -> Lock:
+    lock = Lock(folder / LOCK, f"campaign {folder}")
+    undo.callback(lock.release)
+    return lock
+
+
+def _check_vacant(folder: Path) -> None:
+    """Refuse to create a campaign over a file or over another campaign, its header lost or not."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; choose another path for the campaign's folder")
+    if (folder / HEADER).exists():
+        raise FileExistsError(f"{folder} already holds a campaign; open it or choose another path")
+    journal = folder / JOURNAL
+    if journal.exists() and journal.stat().st_size > 0:
+        raise FileExistsError(
+            f"{folder} already holds a campaign, but its {HEADER} is missing; restore that from a copy or choose "
+            "another path"
+        )
+
+
+def _check_journal(folder: Path) -> None:
+    if not (folder / JOURNAL).is_file():
+        raise FileNotFoundError(f"campaign {folder} has lost its {JOURNAL}; restore it from a copy")
+
+
+def _read_events(folder: Path) -> list[dict[str, Any]]:
+    _check_journal(folder)
+    return parse_journal((folder / JOURNAL).read_bytes(), folder / JOURNAL)[0]
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    path = folder / HEADER
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no campaign at {folder}: there is no such folder; create it or check the path")
+    if not path.is_file():
+        raise ValueError(f"{folder} is not a campaign: it has no {HEADER}")
+    try:
+        header = json.loads(path.read_bytes().decode())
+        version = header["format"]
+        if type(version) is not int:
+            raise TypeError(f"format must be a whole number, got {version!r}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is not a campaign's header: {error!r}; restore it from a copy") from error
+    if version > CAMPAIGN_FORMAT:
+        raise ValueError(
+            f"{path} has format {version}, this lobal reads up to {CAMPAIGN_FORMAT}; install a newer lobal"
+        )
+    return dict(header)

@@ -1,0 +1,232 @@
+"""The next points to label, from a table of candidates and a table of labels: the body of `lobal suggest`."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from lobal.active.learner import ActiveLearner
+from lobal.active.spaces import Pool
+from lobal.core.files import write_atomically
+from lobal.core.tables import Table, read_table, table_content
+from lobal.report.html import campaign_report
+from lobal.report.savings import expectation
+
+ROW = "row"  # column of row numbers, where rows have no identifiers
+SCORES = ("local_complexity", "superior_density")  # columns that say why
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Which points are asked for, out of which files."""
+
+    pool: Path
+    labels: Path
+    target: str  # column of the labels
+    number: int
+    inputs: tuple[str, ...] | None = None  # columns of the pool; by default all of numbers that are nothing else
+    identifier: str | None = None  # column that names rows in all files; without it, rows are known by their inputs
+    pending: tuple[Path, ...] = ()  # tables of rows whose labels are on their way
+    seed: int = 0
+
+
+class Labels(NamedTuple):
+    """Labels by row of the pool, NaN where there is none to be had, and how many are of points outside the pool."""
+
+    rows: Int[ndarray, " n"]
+    y: Float[ndarray, " n"]
+    outside: int
+
+
+class Pending(NamedTuple):
+    """Rows of the pool whose labels are on their way, and how many such points are outside the pool."""
+
+    rows: Int[ndarray, " n"]
+    outside: int
+
+
+class Suggestion(NamedTuple):
+    """The points as columns, the learner that chose them, and what the user should know."""
+
+    columns: dict[str, ndarray]
+    learner: ActiveLearner
+    inputs: list[str]  # names of the input columns
+    notes: list[str]
+
+
+def suggest(request: Request) -> Suggestion:
+    """The points of the pool to label next.
+
+    Raises:
+        ValueError: the files do not fit together, or hold too few points; the message says what to do.
+    """
+    pool, labels = read_table(request.pool), read_table(request.labels)
+    inputs = input_columns(pool, target=request.target, identifier=request.identifier, chosen=request.inputs)
+    X = pool.matrix(inputs)
+    index = Index(pool, inputs, request.identifier)
+    known = matched_labels(index, labels, target=request.target)
+    pending = pending_rows(index, [read_table(path) for path in request.pending], known)
+    _check_left(len(pool), request, known, pending)
+    learner = ActiveLearner(Pool(X), seed=request.seed)
+    learner.tell(known.rows, known.y)
+    learner.expect(pending.rows)
+    rows = np.asarray(learner.ask(request.number))
+    columns = suggestion_columns(pool, rows, inputs, request.identifier) | _scores(learner, rows)
+    return Suggestion(columns, learner, inputs, _notes(pool, request, known, pending))
+
+
+def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
+    """The points as a table, and the page that says why."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, table_content(suggestion.columns, output))
+    title = f"The next {len(next(iter(suggestion.columns.values())))} points to label"
+    campaign_report(suggestion.learner, report, title=title, names=suggestion.inputs, notes=suggestion.notes)
+
+
+def outlook(learner: ActiveLearner) -> str:
+    """What the labels so far promise, in one sentence."""
+    if learner.model is None:
+        return "too few labels for a model yet: these points are drawn at random"
+    return expectation(learner.headroom())
+
+
+def input_columns(
+    pool: Table, *, target: str, identifier: str | None, chosen: Sequence[str] | None = None
+) -> list[str]:
+    """The pool's columns that were chosen or, by default, all but target, identifier and columns of text."""
+    if identifier is not None:
+        pool.column(identifier)
+    others = [name for name in pool.columns if name not in (target, identifier)]
+    names = [name for name in others if not pool.is_text(name)] if chosen is None else [*chosen]
+    if not names:
+        raise ValueError(
+            f"{pool.source} has no input columns of numbers; its columns are {', '.join(pool.columns)}; name them with "
+            "--inputs"
+        )
+    wrong = [name for name in names if name in (target, identifier) or names.count(name) > 1]
+    if wrong:
+        raise ValueError(f"inputs are columns other than target and identifier, each once, got {', '.join(names)}")
+    clash = [name for name in names if name in SCORES or (name == ROW and identifier is None)]
+    if clash:
+        raise ValueError(
+            f"column {clash[0]!r} of {pool.source} has the name of one that is added to the inputs; rename it, leave "
+            "it out with --inputs or, where it names the rows, say so with --id"
+        )
+    return names
+
+
+@final
+class Index:
+    """Finds rows of other tables in the pool: by the identifier or, exactly, by the inputs.
+
+    Of several rows of the pool with the same inputs, the first stands for all.
+    """
+
+    def __init__(self, pool: Table, inputs: Sequence[str], identifier: str | None) -> None:
+        self.pool = pool
+        self._inputs = inputs
+        self._identifier = identifier
+        keys = self._keys(pool)
+        self._first = {key: row for row, key in reversed([*enumerate(keys)])}
+        if identifier is not None and len(self._first) < len(pool):
+            twice = next(key for row, key in enumerate(keys) if self._first[key] < row)
+            raise ValueError(
+                f"identifiers have to be unique, but {pool.source} has {twice!r} in column {identifier!r} twice"
+            )
+
+    def rows(self, table: Table) -> list[int | None]:
+        """The row of the pool that each row of the table is; none where it is not in the pool.
+
+        Raises:
+            ValueError: there are rows, but not one of them is in the pool.
+        """
+        keys = self._keys(table)
+        found = [self._first.get(key) for key in keys]
+        if keys and all(row is None for row in found):
+            by = "the inputs" if self._identifier is None else f"the identifier {self._identifier!r}"
+            raise ValueError(
+                f"no row of {table.source} is in {self.pool.source} by {by}, e.g. {keys[0]} and "
+                f"{next(iter(self._first))}; the pool stands for all inputs to be predicted and has to hold these too"
+            )
+        return found
+
+    def _keys(self, table: Table) -> list[Hashable]:
+        if self._identifier is not None:
+            return [*table.identifiers(self._identifier)]
+        missing = [name for name in self._inputs if name not in table.columns]
+        if missing:
+            raise ValueError(
+                f"{table.source} has no column {missing[0]!r}, by which its rows would be found in the pool; its "
+                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, or "
+                "name a shared identifier with --id"
+            )
+        return [tuple(row) for row in table.matrix(self._inputs).tolist()]
+
+
+def matched_labels(index: Index, labels: Table, *, target: str) -> Labels:
+    """The labels by the row of the pool they belong to.
+
+    A row may have several labels. One without a target failed, unless it has a label elsewhere.
+    """
+    y = labels.numbers(target, missing=True)
+    matched = [(row, value) for row, value in zip(index.rows(labels), y.tolist(), strict=True) if row is not None]
+    labelled = {row for row, value in matched if math.isfinite(value)}
+    kept = [(row, value) for row, value in matched if math.isfinite(value) or row not in labelled]
+    return Labels(
+        rows=np.array([row for row, _ in kept], dtype=np.int64),
+        y=np.array([value for _, value in kept], dtype=np.float64),
+        outside=len(y) - len(matched),
+    )
+
+
+def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> Pending:
+    """The rows of the pool that are in one of the tables and have neither a label nor failed by now."""
+    found = [row for table in tables for row in index.rows(table)]
+    rows = {row for row in found if row is not None} - {*known.rows.tolist()}
+    return Pending(np.array(sorted(rows), dtype=np.int64), found.count(None))
+
+
+def suggestion_columns(
+    pool: Table, rows: Int[ndarray, " n"], inputs: Sequence[str], identifier: str | None
+) -> dict[str, ndarray]:
+    """Identifiers (or row numbers) and inputs of some rows of the pool, as they were read."""
+    first = {ROW: rows} if identifier is None else {identifier: pool.column(identifier)[rows]}
+    return first | {name: pool.column(name)[rows] for name in inputs}
+
+
+def _scores(learner: ActiveLearner, rows: Int[ndarray, " n"]) -> dict[str, ndarray]:
+    """Complexity and superior density of the suggested points; NaN before there is a model."""
+    if learner.model is None:
+        return {name: np.full(len(rows), math.nan) for name in SCORES}
+    return dict(zip(SCORES, (learner.local_complexity()[rows], learner.superior_density()[rows]), strict=True))
+
+
+def _check_left(total: int, request: Request, known: Labels, pending: Pending) -> None:
+    used = len(set(known.rows.tolist()))
+    left = total - used - len(pending.rows)
+    if request.number > left:
+        raise ValueError(
+            f"{request.number} points are asked for, but {request.pool} has {left} left: of its {total}, {used} are "
+            f"labelled or failed and {len(pending.rows)} are pending; ask for fewer or extend the pool"
+        )
+
+
+def _notes(pool: Table, request: Request, known: Labels, pending: Pending) -> list[str]:
+    failed = len(set(known.rows[np.isnan(known.y)].tolist()))
+    others = [name for name in pool.columns if name not in (request.target, request.identifier)]
+    text = [] if request.inputs is not None else [name for name in others if pool.is_text(name)]
+    notes = {
+        f"Columns of text are no inputs: {', '.join(text)}.": len(text),
+        f"{failed} rows without a target count as failed: they are not learned from, and not suggested again.": failed,
+        f"{known.outside} labels are of points that are not in the pool, and are not used.": known.outside,
+        f"{len(pending.rows)} rows are pending: they are not suggested again, and the new ones are chosen as if they "
+        "were labelled.": len(pending.rows),
+        f"{pending.outside} pending rows are not in the pool, and are not used.": pending.outside,
+    }
+    return [note for note, number in notes.items() if number]

@@ -1,0 +1,128 @@
+"""The paper on one page: local bandwidth -> complexity -> superior density -> inducing-point target.
+
+Every function takes values at points and returns values at the same points, up to a constant factor where the
+docstring says so: whoever uses a density normalises it. `dimension` is the intrinsic dimension delta (the input
+dimension where nothing less is known) and `smoothness` is alpha, which may be `math.inf`.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Bandwidths
+from lobal.core.density import norm, normalised
+
+SMALLEST_SMOOTHNESS = 0.01
+
+
+def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Float[Tensor, " n"]:
+    """Locally optimal bandwidth (LOB) factor exp(sum_l G(x)_l log sigma_l), Eq. (eq:gprLOB)."""
+    return torch.exp(gate @ bandwidths.log())
+
+
+def local_complexity(
+    bandwidth: Float[Tensor, " n"],
+    density: Float[Tensor, " n"],
+    *,
+    smoothness: float,
+    dimension: float,
+) -> Float[Tensor, " n"]:
+    """Local function complexity (LFC) of GP regression, up to a constant factor.
+
+    Theorem 1, Eq. (eq:isotropicComplexityGPR). The factor in n is dropped: every use normalises. The exponent is
+    the theorem's d / (2 alpha + d), not the 1 / (2 alpha + d) that Eq. (eq:approxLFC) prints.
+    """
+    _check(smoothness, dimension)
+    exponent = 0.0 if math.isinf(smoothness) else dimension / (2.0 * smoothness + dimension)
+    return density.pow(-exponent) / bandwidth.pow(dimension)
+
+
+def superior_density(
+    complexity: Float[Tensor, " n"],
+    test_density: Float[Tensor, " n"],
+    noise: Float[Tensor, " n"],
+    *,
+    smoothness: float,
+    dimension: float,
+) -> Float[Tensor, " n"]:
+    """Superior training density, up to a constant factor, Eq. (eq:GeneralizedOptimalSampling).
+
+    (LFC q)^((2 alpha + d) / (4 alpha + d)) v^(2 alpha / (4 alpha + d)); sqrt(LFC q v) at alpha = infinity.
+    """
+    _check(smoothness, dimension)
+    if math.isinf(smoothness):
+        return (complexity * test_density * noise).sqrt()
+    total = 4.0 * smoothness + dimension
+    structure = (complexity * test_density).pow((2.0 * smoothness + dimension) / total)
+    return structure * noise.pow(2.0 * smoothness / total)
+
+
+def inducing_target(density: Float[Tensor, " n"], complexity: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """sqrt(p LFC), the unnormalised density of the inducing points, Eq. (eq:optimizedIPdistribution)."""
+    return (density * complexity).sqrt()
+
+
+def learning_rate(*, smoothness: float, dimension: float) -> float:
+    """tau in RMSE = C n^-tau, Eq. (eq:RMSEasymptotics): alpha / (2 alpha + d), one half at alpha = infinity."""
+    _check(smoothness, dimension)
+    return 0.5 if math.isinf(smoothness) else smoothness / (2.0 * smoothness + dimension)
+
+
+def smoothness_of_fall(
+    log_bandwidth: Float[Tensor, " n"], log_density: Float[Tensor, " n"], *, dimension: float
+) -> float:
+    """alpha by which local bandwidths fall as labels become denser, sigma ~ (n p)^(-1 / (2 alpha + d)), Theorem 1.
+
+    From the changes of log sigma and of log (n p) between two training sets; infinity where bandwidths do not fall, and
+    next to zero where they fall faster than any function allows.
+    """
+    _check(math.inf, dimension)
+    if not log_density.any():
+        raise ValueError("the density of labels is the same in both training sets, and says nothing about smoothness")
+    fall = -(log_bandwidth @ log_density) / log_density.square().sum()
+    return math.inf if fall <= 0.0 else max(0.5 * (1.0 / fall.item() - dimension), SMALLEST_SMOOTHNESS)
+
+
+def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, dimension: float) -> float:
+    """Share of the random labels that reach the same error, Eq. (eq:relSampleSizeGPRApprox).
+
+    `rmse` and `rmse_random` are errors at the same number of labels; below one, `rmse`'s design saves labels.
+    """
+    if not (rmse >= 0.0 and rmse_random > 0.0):
+        raise ValueError(f"errors must be at least zero and the random one above it, got {rmse} and {rmse_random}")
+    return math.pow(rmse / rmse_random, 1.0 / learning_rate(smoothness=smoothness, dimension=dimension))
+
+
+def attainable_sample_size(
+    complexity: Float[Tensor, " N"],
+    test_density: Float[Tensor, " N"],
+    noise: Float[Tensor, " N"],
+    pool_density: Float[Tensor, " N"],
+    *,
+    smoothness: float,
+    dimension: float,
+) -> float:
+    """The relative sample size rho that the superior density can reach, Def. (def:relSampleSize); at most one.
+
+    Asymptotically MISE(p) is proportional to the integral of q LFC (v / p)^s with s = 2 alpha / (2 alpha + d), which
+    the superior density minimises; rho compares it with p = q. Integrals are means of g / p_X over the pool, and all
+    arguments count up to a constant factor only. rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity.
+    """
+    s = 2.0 * learning_rate(smoothness=smoothness, dimension=dimension)
+    q = normalised(test_density, pool_density)
+    p = superior_density(complexity, q, noise, smoothness=smoothness, dimension=dimension)
+    p = normalised(p, pool_density)
+    # Where p vanishes, so does q, the complexity or the noise: 0 / 0 counts as nothing.
+    best, random = (
+        norm(torch.where(p > 0, q * complexity * (noise / density).pow(s), 0.0), pool_density) for density in (p, q)
+    )
+    return relative_sample_size(math.sqrt(best), math.sqrt(random), smoothness=smoothness, dimension=dimension)
+
+
+def _check(smoothness: float, dimension: float) -> None:
+    if not smoothness > 0.0:
+        raise ValueError(f"smoothness alpha must exceed zero (math.inf is allowed), got {smoothness}")
+    if not 0.0 < dimension < math.inf:
+        raise ValueError(f"dimension must be positive and finite, got {dimension}")

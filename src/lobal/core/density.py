@@ -1,0 +1,214 @@
+"""Densities of inputs: estimates, equal norm on a pool, importance weights and the intrinsic dimension."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Real
+from numpy import ndarray
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from lobal.core.arrays import Inputs, row_parts, rows_at
+from lobal.core.kernels import scale_inputs, squared_distances
+
+# Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
+RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
+# A few thousand centres pin a density down to a few percent; more only cost time.
+LARGEST_SAMPLE = 2000
+# Above this dimension a product of Gaussians with 2000 centres is mostly empty space: neighbours take over.
+LARGEST_KERNEL_DIMENSION = 3
+# The k-th neighbour's distance gives a density with relative error k^(-1/2): 25 percent.
+NEIGHBOURS = 16
+# Kernels are summed up this many at a time: 2 MiB, which caches hold. Larger parts are several times slower.
+KERNELS_AT_ONCE = 2**18
+# Neighbour densities stay within this factor of the typical one, so that none is zero or infinite.
+DENSITY_RANGE = 1e12
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class KernelDensity:
+    """A Gaussian kernel density estimate with one width per input column."""
+
+    centres: Float[Tensor, "k d"]
+    widths: Float[Tensor, " d"]
+
+    @classmethod
+    def fit(cls, X: Inputs, *, generator: torch.Generator) -> "KernelDensity":
+        """The estimate whose widths maximise the leave-one-out likelihood of (a sample of) the inputs."""
+        rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
+        centres = X[rows]
+        k, d = centres.shape
+        spread = centres.std(dim=0)
+        spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+        silverman = spread * (4.0 / (k * (d + 2.0))) ** (1.0 / (d + 4.0))
+        candidates = [cls(centres=centres, widths=factor * silverman) for factor in RELATIVE_WIDTHS]
+        return max(candidates, key=lambda density: density.leave_one_out_likelihood())
+
+    def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The density at every input, normalised."""
+        rows = max(1, KERNELS_AT_ONCE // len(self.centres))
+        # What is too small for exp is zero in the sum's logarithm too: there is no largest term to take out first.
+        sums = torch.cat([self._squared_distances(part).mul_(-0.5).exp_().sum(-1) for part in X.split(rows)])
+        return sums.log_().add_(self._log_height).sub_(math.log(len(self.centres))).exp_()
+
+    @property
+    def floor(self) -> float:
+        """The density that one lone centre has at its place: what no point of the sample falls below."""
+        return math.exp(self._log_height - math.log(len(self.centres)))
+
+    def leave_one_out_likelihood(self) -> float:
+        """Mean log density of each centre under the others."""
+        log_kernels = (self._log_height - 0.5 * self._squared_distances(self.centres)).fill_diagonal_(-math.inf)
+        # A point without neighbours would decide everything; the smallest number keeps its say finite.
+        floor = math.log(torch.finfo(log_kernels.dtype).tiny)
+        others = max(len(self.centres) - 1, 1)
+        return log_kernels.logsumexp(-1).clamp_min(floor).mean().item() - math.log(others)
+
+    def _squared_distances(self, X: Inputs) -> Float[Tensor, "n k"]:
+        return squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))
+
+    @property
+    def _log_height(self) -> float:
+        """The logarithm of one kernel at its centre."""
+        return -self.widths.log().sum().item() - 0.5 * len(self.widths) * math.log(2.0 * math.pi)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NeighbourDensity:
+    """r^-delta with r the distance to the k-th nearest centre, up to a constant factor.
+
+    Distances are taken in standardised columns, and delta is the intrinsic dimension of the sample: the estimate works
+    where the inputs fill a thin part of many dimensions only. A centre is not its own neighbour. Values are relative
+    to the typical density and within `DENSITY_RANGE` of it.
+    """
+
+    centres: Float[Tensor, "k d"]  # standardised
+    spread: Float[Tensor, " d"]
+    dimension: float  # delta
+    resolution: float = 1.0  # the smallest distance that counts: repeated inputs have distance zero
+    typical: float = 1.0  # the distance at density one
+
+    @classmethod
+    def fit(cls, X: Inputs, *, generator: torch.Generator) -> "NeighbourDensity":
+        """The density of (a sample of) the inputs."""
+        rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
+        spread = X[rows].std(dim=0, correction=0)
+        spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+        dimension = intrinsic_dimension(X[rows], generator=generator)
+        raw = cls(centres=X[rows] / spread, spread=spread, dimension=dimension)
+        distances = raw.distances(X[rows])
+        positive = distances[(distances > 0) & torch.isfinite(distances)]
+        if not len(positive):
+            return raw
+        resolution = positive.min().item()
+        typical = distances.clamp_min(resolution).median().item()
+        return cls(centres=raw.centres, spread=spread, dimension=dimension, resolution=resolution, typical=typical)
+
+    def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The density at every input relative to the typical one."""
+        relative = self.distances(X).clamp_min(self.resolution).log() - math.log(self.typical)
+        return torch.exp(-self.dimension * relative).clamp(1.0 / DENSITY_RANGE, DENSITY_RANGE)
+
+    def distances(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The distance of every input to its k-th nearest centre other than itself."""
+        k = max(1, min(NEIGHBOURS, len(self.centres) - 1))
+        tree = cKDTree(self.centres.cpu().numpy())
+        points = (X / self.spread).cpu().numpy()
+        nearest = torch.as_tensor(tree.query(points, k=k + 1, workers=torch.get_num_threads())[0]).to(X)
+        return torch.where(nearest[:, 0] == 0.0, nearest[:, k], nearest[:, k - 1])
+
+
+def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Float[Tensor, " N"]:
+    """An estimate of p_X at the pool itself, positive and up to a constant factor (Algorithm 1, line 10)."""
+    return density_at(X, of=X, generator=generator)
+
+
+def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: torch.Generator) -> Float[Tensor, " N"]:
+    """An estimate at X of the density that another sample was drawn from, positive and up to a constant factor.
+
+    A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped: beyond the N values
+    returned, only the centres and one slice of rows are held in memory.
+    """
+    n, d = of.shape
+    rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
+    sample = torch.from_numpy(rows_at(of, rows))
+    if d > LARGEST_KERNEL_DIMENSION:
+        return _along(X, NeighbourDensity.fit(sample, generator=generator))
+    kernels = KernelDensity.fit(sample, generator=generator)
+    # Every point counts as one of the n that the density came from, however far it lies from the centres.
+    return _along(X, kernels).clamp_min_(kernels.floor * len(kernels.centres) / n)
+
+
+def _along(X: Real[ndarray, "N d"], density: KernelDensity | NeighbourDensity) -> Float[Tensor, " N"]:
+    values = torch.empty(len(X), dtype=torch.float64)
+    for rows, part in row_parts(X):
+        values[rows] = density(torch.from_numpy(part))
+    return values
+
+
+def norm(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> float:
+    """The mean of p / p_X over the pool, that is the integral of p in units of that of p_X (Sec. 4.2)."""
+    return (p / pool_density).mean().item()
+
+
+def normalised(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """p / norm(p): at equal norm with the pool density, whose own norm is one (Sec. 4.2)."""
+    size = norm(p, pool_density)
+    if not 0.0 < size < math.inf:
+        raise ValueError(f"a density must be positive somewhere and finite everywhere on the pool, got norm {size}")
+    return p / size
+
+
+def importance_weights(q: Float[Tensor, " n"], p: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """q / p at points drawn from p, with mean one.
+
+    Where p almost vanishes, a single point would outweigh all others. Weights are therefore cut off so that none
+    exceeds the share n^(-1/2) of their sum (truncated importance sampling, Ionides 2008); n counts positive weights.
+    """
+    largest = torch.finfo(q.dtype).max / max(1, len(q))
+    ratio = torch.nan_to_num(q / p, nan=0.0, posinf=largest).clamp_max(largest)
+    positive = int((ratio > 0).sum())
+    if not positive:
+        raise ValueError(f"q must be positive at one of the {len(q)} points at least, got zero at all of them")
+    weights = capped(ratio, math.sqrt(positive))
+    return weights / weights.mean()
+
+
+def capped(weights: Float[Tensor, " n"], parts: float) -> Float[Tensor, " n"]:
+    """The weights, the largest cut down to one height such that none exceeds 1/parts of their sum.
+
+    Needs at least `parts` positive weights. With the j largest cut to the height c and the sum S of the rest,
+    c = (j c + S) / parts; j is the smallest for which no other weight exceeds c.
+    """
+    largest, where = weights.topk(math.ceil(parts))
+    rest = weights.index_fill(0, where, 0.0).sum()
+    # The sums of the rest for j = 0, 1, ...; from the smallest upwards, or huge weights would swallow it.
+    sums = rest + largest.flip(0).cumsum(0).flip(0)
+    heights = sums / (parts - torch.arange(len(largest), dtype=weights.dtype, device=weights.device))
+    first = int((heights >= largest).to(torch.int8).argmax())
+    return weights.clamp_max(heights[first])
+
+
+def intrinsic_dimension(X: Inputs, *, generator: torch.Generator) -> float:
+    """Intrinsic dimension by TwoNN (Facco et al. 2017), between one and the number of columns.
+
+    The ratio of the distances to the second and first neighbour follows 1 - F(r) = r^-delta; delta is the slope
+    through the origin of -log(1 - F) against log r, the largest tenth of the ratios left out.
+    """
+    rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
+    distinct = torch.unique(X[rows], dim=0)
+    n, d = distinct.shape
+    if d == 1 or n < 10:
+        return float(d)
+    spread = distinct.std(dim=0)
+    scaled = scale_inputs(distinct, torch.where(spread > 0, spread, torch.ones_like(spread)))
+    squared = squared_distances(scaled, scaled).fill_diagonal_(math.inf)
+    first, second = squared.topk(2, largest=False).values.clamp_min(torch.finfo(X.dtype).tiny).unbind(-1)
+    log_ratio = 0.5 * (second.log() - first.log()).sort().values[: int(0.9 * n)]
+    survival = -torch.log1p(-torch.arange(1, len(log_ratio) + 1, dtype=X.dtype, device=X.device) / n)
+    slope = (log_ratio @ survival) / (log_ratio @ log_ratio).clamp_min(torch.finfo(X.dtype).tiny)
+    return min(max(slope.item(), 1.0), float(d))

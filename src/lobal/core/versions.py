@@ -1,0 +1,13 @@
+"""Versions of all that the numbers depend on."""
+
+import platform
+from importlib.metadata import version
+
+__version__ = "0.1.0"
+
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on, besides lobal
+
+
+def versions() -> dict[str, str]:
+    """Versions by package, Python and lobal first."""
+    return {"python": platform.python_version(), "lobal": __version__, **{name: version(name) for name in PACKAGES}}

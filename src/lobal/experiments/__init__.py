@@ -1,1 +1,0 @@
-"""The paper's experiments, each runnable from the command line."""

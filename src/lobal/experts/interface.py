@@ -1,0 +1,45 @@
+"""The interface of the experts: L Gaussian processes side by side in one batched tensor."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Inputs, Scalar
+
+
+class Posterior(NamedTuple):
+    """Mean and variance of the latent function under each expert; the label noise is not in it."""
+
+    mean: Float[Tensor, "L n"]
+    variance: Float[Tensor, "L n"]
+
+
+class Hyperparameters(NamedTuple):
+    """What all experts share besides the bandwidth matrix: mu_E, lambda_E and the label noise variance v.
+
+    The noise is one number (homoscedastic) or one per training point (heteroscedastic).
+    """
+
+    mean: Scalar
+    scale: Scalar
+    noise: Float[Tensor, "..."]
+
+
+class Experts(ABC):
+    """L fitted Gaussian processes with bandwidths sigma_1 < ... < sigma_L."""
+
+    hyperparameters: Hyperparameters
+
+    @abstractmethod
+    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        """Posterior mean alone, which costs less than mean and variance."""
+
+    @abstractmethod
+    def posterior(self, X: Inputs) -> Posterior:
+        """Posterior mean and latent variance of every expert at every input.
+
+        Far from the data the mean tends to mu_E and the variance to lambda_E; the variance never exceeds lambda_E
+        and is never negative.
+        """

@@ -1,0 +1,136 @@
+"""Leave-one-out answers in closed form: what every expert would say at each of its points without that label.
+
+For a linear smoother no expert has to be fitted again. With A = I + lambda Phi^T diag(w / s) Phi the label i has the
+leverage h_i = lambda phi_i^T A^-1 phi_i w_i / s_i; left out, its residual grows by 1 / (1 - h_i) and the variance of
+its prediction by as much. The leverages of an expert sum to its effective number of parameters.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Bandwidths
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import Kernel, scale_inputs, whitened
+from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.features import StoredFeatures
+from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations
+from lobal.experts.interface import Hyperparameters
+from lobal.experts.neighbourhoods import neighbourhoods
+from lobal.experts.svgp import predictive_mean
+
+# A label that its expert interpolates has leverage one, and no say about the point without it.
+LARGEST_LEVERAGE = 1.0 - 1e-9
+
+
+class LeaveOneOut(NamedTuple):
+    """Every expert's prediction of every label from all others; the variance includes the label's noise."""
+
+    mean: Float[Tensor, "L n"]
+    variance: Float[Tensor, "L n"]
+    leverage: Float[Tensor, "L n"]
+
+    def log_likelihood(self, y: Float[Tensor, " n"]) -> Float[Tensor, "L n"]:
+        """log N(y; mean, variance), less log(2 pi) / 2."""
+        return -0.5 * ((y - self.mean).square() / self.variance + self.variance.log())
+
+
+class Conditioned(NamedTuple):
+    """Sparse experts conditioned on all points: their normal equations and inducing values."""
+
+    equations: NormalEquations
+    whitened_mean: Float[Tensor, "L m"]
+
+
+def condition(
+    stored: StoredFeatures,
+    points: LabelledSet,
+    shared: Hyperparameters,
+    gate: Float[Tensor, "n L"] | None = None,
+) -> Conditioned:
+    """The experts' posterior given all points, weighed by a gate or alike."""
+    weight = relative_weights(points)
+    weights = weight.expand(len(stored.features.bandwidths), -1) if gate is None else gate.mT * weight
+    precision = weights / fitc_variance(stored.explained, shared)
+    equations = normal_equations(
+        moments(phi, points.y[part], shared, precision=precision[:, part]) for part, phi in stored.slices()
+    )
+    return Conditioned(equations, inducing_mean(equations))
+
+
+def sparse_leave_one_out(
+    stored: StoredFeatures, points: LabelledSet, shared: Hyperparameters, experts: Conditioned
+) -> LeaveOneOut:
+    """The answers of sparse experts that were conditioned on all points alike."""
+    weight = relative_weights(points)
+    columns = [
+        _part(phi, stored.explained[:, part], points.y[part], weight[part], at(shared, part), experts)
+        for part, phi in stored.slices()
+    ]
+    return LeaveOneOut(*(torch.cat(parts, dim=1) for parts in zip(*columns, strict=True)))
+
+
+def _part(
+    phi: Float[Tensor, "L b m"],
+    q: Float[Tensor, "L b"],
+    y: Float[Tensor, " b"],
+    weight: Float[Tensor, " b"],
+    shared: Hyperparameters,
+    experts: Conditioned,
+) -> LeaveOneOut:
+    root = whitened(experts.equations.factor, phi)
+    latent = shared.scale * torch.linalg.vector_norm(root, dim=-1).square()
+    s = fitc_variance(q, shared)
+    leverage = (latent * weight / s).clamp_max(LARGEST_LEVERAGE)
+    residual = y - predictive_mean(phi, experts.whitened_mean, shared.mean, shared.scale)
+    return LeaveOneOut(y - residual / (1.0 - leverage), s + latent / (1.0 - leverage), leverage)
+
+
+def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
+    """The answers of exact experts at their own points."""
+    mean, variance = experts.leave_one_out()
+    leverage = 1.0 - experts.hyperparameters.noise / variance
+    return LeaveOneOut(mean, variance, leverage.clamp(0.0, LARGEST_LEVERAGE))
+
+
+def leave_one_out_among_neighbours(
+    points: LabelledSet,
+    shared: Hyperparameters,
+    *,
+    bandwidths: Bandwidths,
+    bandwidth: Float[Tensor, "..."],
+    kernel: Kernel,
+    most: int,
+) -> LeaveOneOut:
+    """What exact experts would say if they knew no more than neighbourhoods of so many labels at the most.
+
+    The cost is O(L n most^2). `bandwidth` is Sigma_E.
+    """
+    groups = neighbourhoods(scale_inputs(points.X, bandwidth), most)
+    parts = [
+        exact_leave_one_out(
+            exact_experts(
+                points.X[rows],
+                points.y[rows],
+                at(shared, rows),
+                bandwidths=bandwidths,
+                shared=bandwidth,
+                kernel=kernel,
+            )
+        )
+        for rows in groups
+    ]
+    order = torch.cat(groups).argsort()
+    return LeaveOneOut(*(torch.cat(columns, dim=1)[:, order] for columns in zip(*parts, strict=True)))
+
+
+def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
+    """Importance weights with mean one."""
+    return points.weight / points.weight.mean()
+
+
+def at(shared: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
+    """Hyperparameters of some of the points: their own noise variances where these differ."""
+    return shared if shared.noise.ndim == 0 else shared._replace(noise=shared.noise[rows])

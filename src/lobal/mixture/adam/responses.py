@@ -1,0 +1,321 @@
+"""What training sees of the experts: their answers at the points the gate learns from.
+
+Sparse experts learn together with the gate. Dense experts are fixed, and answer with leave-one-out responses at
+their own training points or with plain predictions on a gate set of its own; either way a label never speaks for
+itself (Appendix, "Design choices").
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Scalar
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import WhitenedFeatures
+from lobal.experts.exact import ExactExperts
+from lobal.experts.features import StoredFeatures
+from lobal.experts.fitc import (
+    Moments,
+    NormalEquations,
+    fitc_variance,
+    inducing_covariance,
+    inducing_mean,
+    moments,
+    normal_equations,
+)
+from lobal.experts.interface import Experts, Hyperparameters, Posterior
+from lobal.experts.svgp import (
+    DiagonalCovariance,
+    InducingCovariance,
+    SparseExperts,
+    ZeroCovariance,
+    expected_log_likelihood,
+    kl_divergence,
+    nystroem_diagonal,
+    predictive_mean,
+)
+from lobal.mixture.adam.gradients import Batch, Parameters, Trainable, elbo_gradients, expert_products
+from lobal.mixture.adam.recording import Rows
+from lobal.mixture.gate import Gate
+
+CovarianceModel: TypeAlias = Callable[[NormalEquations], InducingCovariance]
+
+
+class Response(NamedTuple):
+    """The experts' means at a batch and the log-likelihoods P_bl of its labels."""
+
+    mean: Float[Tensor, "L b"]
+    log_likelihood: Float[Tensor, "L b"]
+
+
+class Responses(ABC):
+    """The experts' side of training; `points` are those the gate learns from."""
+
+    points: LabelledSet
+    validation: LabelledSet
+    is_shuffled: bool = False  # whether the points are in random order, so that any run of them is a sample
+
+    @abstractmethod
+    def inducing_parameters(self) -> list[Tensor]:
+        """Leaf tensors learned at rate eta."""
+
+    @abstractmethod
+    def hyperparameters(self) -> list[Tensor]:
+        """Leaf tensors learned at rate eta_H eta."""
+
+    @abstractmethod
+    def at(self, rows: Rows) -> Response:
+        """Means and log-likelihoods at some of the points, differentiable."""
+
+    @abstractmethod
+    def divergence(self) -> Float[Tensor, " L"]:
+        """KL_l of every expert; zero where nothing is learned."""
+
+    @abstractmethod
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        """Means at the validation points."""
+
+    @abstractmethod
+    def experts(self) -> Experts:
+        """The experts in their present state, which further training does not touch."""
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether `elbo_gradients` is there."""
+        return False
+
+    def elbo_gradients(
+        self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
+    ) -> tuple[Scalar, Float[Tensor, "b L"]]:
+        """The gated negative ELBO of a batch and its derivative in the gate's channels.
+
+        The gradients of the experts' own tensors are left in them.
+        """
+        raise NotImplementedError("these experts train by autograd")
+
+    def trainable(self) -> Trainable | None:
+        """All that such a step reads and moves, where it is in memory as a whole."""
+        return None
+
+
+def zero_covariance(_: NormalEquations) -> InducingCovariance:
+    """S = 0, as the paper trains."""
+    return ZeroCovariance()
+
+
+def diagonal_covariance(equations: NormalEquations) -> InducingCovariance:
+    """The best diagonal S: the reciprocal diagonal of A."""
+    precision = equations.factor.square().sum(-1)  # diag(R R^T)
+    return DiagonalCovariance(-precision.log())
+
+
+def full_covariance(equations: NormalEquations) -> InducingCovariance:
+    """The best S: the inverse of A."""
+    return inducing_covariance(equations)
+
+
+@final
+class SparseResponses(Responses):
+    """Sparse variational experts that learn together with the gate.
+
+    Inducing points and bandwidths are fixed, so the features are computed once and no matrix is factored during
+    training. Pre-training is exact: given the shared hyperparameters, the best inducing values of each expert on
+    all points solve a linear system.
+    """
+
+    def __init__(
+        self,
+        points: LabelledSet,
+        validation: LabelledSet,
+        features: WhitenedFeatures,
+        initial: Hyperparameters,
+        *,
+        covariance: CovarianceModel = zero_covariance,
+        cache_bytes: int | None = None,
+        is_shuffled: bool = False,
+    ) -> None:
+        self.points, self.validation, self.is_shuffled = points, validation, is_shuffled
+        self._stored = StoredFeatures(features, points.X, cache_bytes)
+        self._phi_validation = features(validation.X)
+        self._mean = initial.mean.detach().clone().requires_grad_()
+        self._log_scale = initial.scale.detach().log().requires_grad_()
+        self._given_noise = points.noise
+        self._log_noise = initial.noise.detach().log().requires_grad_(points.noise is None)
+        everything = points.y.new_ones(len(points), len(features.bandwidths))
+        with torch.no_grad():
+            equations = normal_equations(self._moments(self._gate_weights(everything)))
+        self._whitened_mean = inducing_mean(equations)
+        self._covariance = covariance(equations)
+        for tensor in self.inducing_parameters():
+            tensor.requires_grad_()
+
+    def _moments(self, weights: Float[Tensor, "L n"]) -> Iterator[Moments]:
+        shared = self._shared(slice(None))
+        precision = weights / fitc_variance(self._stored.explained, shared)
+        for part, phi in self._stored.slices():
+            yield moments(phi, self.points.y[part], shared, precision=precision[:, part])
+
+    def _shared(self, rows: Rows) -> Hyperparameters:
+        noise = self._log_noise.exp() if self._given_noise is None else self._given_noise[rows]
+        return Hyperparameters(self._mean, self._log_scale.exp(), noise)
+
+    def inducing_parameters(self) -> list[Tensor]:
+        return [self._whitened_mean, *self._covariance.parameters.values()]
+
+    def hyperparameters(self) -> list[Tensor]:
+        learned = [self._mean, self._log_scale]
+        return learned if self._given_noise is not None else [*learned, self._log_noise]
+
+    def at(self, rows: Rows) -> Response:
+        phi = self._stored[rows]
+        shared = self._shared(rows)
+        mean = predictive_mean(phi, self._whitened_mean, shared.mean, shared.scale)
+        log_likelihood = expected_log_likelihood(
+            self.points.y[rows] - mean,
+            fitc_variance(self._stored.explained[:, rows], shared),
+            shared.scale * self._covariance.quadratic(phi),
+        )
+        return Response(mean, log_likelihood)
+
+    @property
+    def has_closed_form(self) -> bool:
+        return isinstance(self._covariance, ZeroCovariance)
+
+    def elbo_gradients(
+        self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
+    ) -> tuple[Scalar, Float[Tensor, "b L"]]:
+        parameters = self.parameters()
+        found = elbo_gradients(self.batch(rows), gate, parameters, prices, len(self.points))
+        for leaf, slope in zip(parameters, found.parameters, strict=True):
+            if leaf.requires_grad:
+                leaf.grad = slope
+        return found.objective, found.channels
+
+    def parameters(self) -> Parameters:
+        """The leaf tensors of a training with S = 0."""
+        return Parameters(self._whitened_mean, self._mean, self._log_scale, self._log_noise)
+
+    def batch(self, rows: Rows) -> Batch:
+        """What a step of such a training reads of some of the points, valid until others are asked for."""
+        points = self.points
+        return Batch(
+            self._stored.in_single_precision(rows),
+            self._stored.explained[:, rows],
+            points.y[rows],
+            points.weight[rows],
+            None if self._given_noise is None else self._given_noise[rows],
+        )
+
+    def trainable(self) -> Trainable | None:
+        phi = self._stored.single if self.has_closed_form else None
+        return (
+            None
+            if phi is None
+            else Trainable(
+                phi=phi,
+                explained=self._stored.explained.mT.contiguous(),
+                y=self.points.y,
+                weight=self.points.weight,
+                given_noise=self._given_noise,
+                whitened_mean=self._whitened_mean,
+                mean=self._mean,
+                log_scale=self._log_scale,
+                log_noise=self._log_noise,
+            )
+        )
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        return kl_divergence(self._whitened_mean, self._covariance)
+
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
+
+    def validation_means(self, parameters: Parameters) -> Float[Tensor, "C L n"]:
+        """Means at the validation points, of several trainings."""
+        products = expert_products(parameters.whitened_mean, self._phi_validation.mT)
+        return parameters.mean[:, None, None] + (0.5 * parameters.log_scale).exp()[:, None, None] * products
+
+    def experts(self) -> SparseExperts:
+        shared = self._shared(slice(None))
+        return SparseExperts(
+            features=self._stored.features,
+            hyperparameters=Hyperparameters(*(tensor.detach().clone() for tensor in shared)),
+            whitened_mean=self._whitened_mean.detach().clone(),
+            covariance=self._covariance.snapshot(),
+        )
+
+    @torch.no_grad()
+    def refit(self, gate: Gate, *, with_validation: bool) -> SparseExperts:
+        """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
+
+        This is the post-processing of the paper's Appendix "Design choices", experts retrained under a fixed gate:
+        their optimum solves a linear system, so it is computed rather than descended to. `with_validation` counts
+        the validation labels as data, so that no label goes unused.
+        """
+        parts = [self._moments(self._gate_weights(gate(self.points.X)))]
+        if with_validation:
+            parts.append(self._validation_moments(gate))
+        equations = normal_equations(part for group in parts for part in group)
+        return replace(
+            self.experts(), whitened_mean=inducing_mean(equations), covariance=inducing_covariance(equations)
+        )
+
+    def _validation_moments(self, gate: Gate) -> Iterator[Moments]:
+        validation = self.validation
+        noise = self._log_noise.exp() if validation.noise is None else validation.noise
+        shared = Hyperparameters(self._mean, self._log_scale.exp(), noise)
+        weights = gate(validation.X).mT * validation.weight / self.points.weight.mean()
+        precision = weights / fitc_variance(nystroem_diagonal(self._phi_validation), shared)
+        yield moments(self._phi_validation, validation.y, shared, precision=precision)
+
+    def _gate_weights(self, gate: Float[Tensor, "n L"]) -> Float[Tensor, "L n"]:
+        return gate.mT * (self.points.weight / self.points.weight.mean())
+
+
+@final
+class FixedResponses(Responses):
+    """Experts that do not learn: only the gate does."""
+
+    def __init__(self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, answers: Posterior) -> None:
+        self.points, self.validation = points, validation
+        self._experts = experts
+        log_likelihood = expected_log_likelihood(
+            points.y - answers.mean, answers.variance, torch.zeros_like(answers.mean)
+        )
+        self._answers = Response(answers.mean, log_likelihood)
+        self._validation_mean = experts.mean(validation.X)
+
+    @classmethod
+    def leave_one_out(cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
+        """The gate learns from the experts' own training points, each left out when it is answered for."""
+        return cls(points, validation, experts, experts.leave_one_out())
+
+    @classmethod
+    def on_gate_set(cls, gate_set: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
+        """The gate learns from labelled points that the experts never saw."""
+        mean, variance = experts.posterior(gate_set.X)
+        noise = experts.hyperparameters.noise.mean() if gate_set.noise is None else gate_set.noise
+        return cls(gate_set, validation, experts, Posterior(mean, variance + noise))
+
+    def inducing_parameters(self) -> list[Tensor]:
+        return []
+
+    def hyperparameters(self) -> list[Tensor]:
+        return []
+
+    def at(self, rows: Rows) -> Response:
+        return Response(self._answers.mean[:, rows], self._answers.log_likelihood[:, rows])
+
+    def divergence(self) -> Float[Tensor, " L"]:
+        return torch.zeros_like(self._answers.mean[:, 0])
+
+    def validation_mean(self) -> Float[Tensor, "L n"]:
+        return self._validation_mean
+
+    def experts(self) -> ExactExperts:
+        return self._experts

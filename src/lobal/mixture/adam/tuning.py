@@ -1,0 +1,294 @@
+"""Hyperparameters chosen by validation: Algorithm 2, `hyper_init`, for the mixture that Adam trains.
+
+One decision after the other, in the order of Sec. 4.4.3, each kept in a record. What the user gave stays: the bandwidth
+of experts or gate, the ladder unless it is adaptive. The numbers of inducing points in the settings are the most there
+may be. Differences from the paper: an extension of the ladder has to lower the validation error, since a softmax never
+leaves an expert quite unused; and in the end the settings that were given stay if those found did worse.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import product
+from typing import Any, final
+
+import torch
+
+from lobal.core.arrays import Bandwidths
+from lobal.core.kernels import scale_inputs
+from lobal.mixture.adam.racing import Outcome, Race, Watch, can_train_together, in_full, keeping_up, probing
+from lobal.mixture.adam.training import AdamSettings, elbo
+from lobal.mixture.decisions import Decision, Report, Trial, Tuned, Value
+from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, global_start, steering_labels
+from lobal.mixture.ladder import CHANGES, extended, trimmed
+
+logger = logging.getLogger(__name__)
+
+# The paper names where to begin (here in the FIRST_ constants) and the direction; the steps are of 2 or about sqrt(10).
+LEARNING_RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # eta_0, tried upwards until one is large enough
+FIRST_HYPERPARAMETER_RATE, HYPERPARAMETER_RATES = 0.2, (1.0, 0.5, 0.1, 0.05)  # eta_H
+BATCHES = (2, 4, 8)  # B = n_0, then n_0 over these
+SMALLEST_BATCH = 16
+GATE_WIDTHS = (1.0, 3.0, 10.0)  # sigma_G in units of the global bandwidth
+FIRST_GATE_SCALE, GATE_SCALES = 10.0, (1.0, 10.0, 100.0)  # lambda_G
+FIRST_GATE_RATE, GATE_RATES = 1.0, (0.5, 0.25)  # eta_G
+FIRST_PENALTY, PENALTIES = 0.01, (0.0, 0.03, 0.1, 0.3, 1.0)  # theta, in nats
+SQUARED_PENALTY = 0.01  # what a nat of theta is where labels have no noise, in variances of the labels
+FIRST_GATE_NOISE, GATE_NOISES = 0.1, (0.0, 0.3, 1.0)  # s_0
+SPARSITIES = (4, 3, 2, 1)  # kappa
+
+
+def tuned_adam(
+    data: TrainingData,
+    settings: MixtureSettings,
+    training: AdamSettings,
+    generator: torch.Generator,
+    budget: int,
+    report: Report | None,
+) -> Tuned:
+    """Algorithm 2, with at most `budget` trainings."""
+    if settings.dense:
+        raise ValueError("Adam's settings are tuned for sparse experts only, got exact ones; turn tuning off")
+    steering_labels(data)  # says what to do where there are no validation labels
+    tuning = _Tuning(data, settings, training, generator, budget, report)
+    tuning.choose_rates()
+    tuning.begin_mixture()
+    tuning.choose_gate()
+    tuning.choose_penalty()
+    tuning.move_ladder()
+    tuning.choose_gate_noise()
+    tuning.lower_sparsity()
+    return Tuned(tuning.in_the_end(), tuning.decisions)
+
+
+@final
+class _Tuning:
+    """The incumbent settings, how they did, and the decisions that led to them."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        settings: MixtureSettings,
+        training: AdamSettings,
+        generator: torch.Generator,
+        budget: int,
+        report: Report | None,
+    ) -> None:
+        self.decisions: list[Decision] = []
+        self._given, self._report = settings, report
+        self._points = data.known()
+        start = global_start(data.points, settings, generator)
+        self._global_bandwidth, self._shared = start.global_bandwidth, start.shared
+        self._race = Race(data, start, generator, budget)
+        n, m_E = len(self._points), min(len(self._points), settings.n_inducing)
+        m_G = min(max(n // 4, 1), settings.n_gate_inducing)
+        self._settings = replace(settings, shared=start.shared, n_inducing=m_E, n_gate_inducing=m_G)
+        self._training = training
+        self._as_given = self._race.run(self._settings)
+        self._best: Outcome | None = None
+        self._note("m_E, m_G", [self._as_given.as_trial((m_E, m_G))], (m_E, m_G))
+
+    def choose_rates(self) -> None:
+        """Lines 10 and 11: eta_0, eta_H and B on a single expert, which has to learn from its prior."""
+        n = len(self._points)
+        one = torch.ones_like(self._given.bandwidths[:1])
+        kept = self._settings
+        self._settings = replace(kept, bandwidths=one)
+        self._training = replace(
+            self._training, kappa=1, penalty=0.0, hyperparameter_rate=FIRST_HYPERPARAMETER_RATE, batch_size=n
+        )
+        self._choose_learning_rate()
+        rates = [(rate, {"hyperparameter_rate": rate}) for rate in HYPERPARAMETER_RATES]
+        self._compare("eta_H", FIRST_HYPERPARAMETER_RATE, rates, untrained=True)
+        sizes = [n // parts for parts in BATCHES if n // parts >= SMALLEST_BATCH]
+        self._compare("B", n, [(b, {"batch_size": b}) for b in sizes], while_better=True, untrained=True)
+        self._settings = kept
+
+    def _choose_learning_rate(self) -> None:
+        """Upwards while the first steps all go down, then back down while that validates better."""
+        trials: list[Trial] = []
+        for rate in LEARNING_RATES[: self._race.left]:
+            is_last = rate == LEARNING_RATES[-1]
+            outcome = self._try_rate(rate, in_full if is_last else probing, trials)
+            if outcome.end != "interrupted":
+                break
+        for rate in reversed(LEARNING_RATES[: len(trials) - 1]):
+            if not self._race.left:
+                break
+            outcome = self._try_rate(rate, keeping_up(self._best), trials)
+            if self._best is not None and outcome is not self._best:
+                break
+        self._note("eta_0", trials, self._training.learning_rate)
+
+    def _try_rate(self, rate: float, watch: Watch, trials: list[Trial]) -> Outcome:
+        candidate = self._with(learning_rate=rate)
+        outcome = self._race.run(candidate, watch, untrained=True)
+        trials.append(outcome.as_trial(rate))
+        if self._is_better(outcome):
+            self._take(candidate, outcome)
+        return outcome
+
+    def begin_mixture(self) -> None:
+        """Lines 12 to 15: the ladder around the global bandwidth, and initial values of the rest."""
+        width = self._given.gate_bandwidth
+        self._settings = replace(
+            self._settings,
+            gate_bandwidth=GATE_WIDTH * self._global_bandwidth if width is None else width,
+            gate_scale=FIRST_GATE_SCALE,
+        )
+        self._training = replace(
+            self._training,
+            kappa=len(self._given.bandwidths),
+            gate_rate=FIRST_GATE_RATE,
+            penalty=self._in_units(FIRST_PENALTY),
+            gate_noise=FIRST_GATE_NOISE,
+        )
+        self._best = None
+        if self._race.left:
+            outcome, L = self._race.run(self._with()), len(self._given.bandwidths)
+            self._take(self._with(), outcome)
+            self._note("L", [outcome.as_trial(L)], L)
+
+    def choose_gate(self) -> None:
+        """Lines 16 and 17: sigma_G and lambda_G on a grid, then eta_G downwards."""
+        if self._given.gate_bandwidth is None:
+            grid = [pair for pair in product(GATE_WIDTHS, GATE_SCALES) if pair != (GATE_WIDTH, FIRST_GATE_SCALE)]
+            bandwidths = {width: {"gate_bandwidth": width * self._global_bandwidth} for width in GATE_WIDTHS}
+            pairs = [((w, scale), {**bandwidths[w], "gate_scale": scale}) for w, scale in grid]
+            self._compare("sigma_G / global bandwidth, lambda_G", (GATE_WIDTH, FIRST_GATE_SCALE), pairs)
+        else:
+            scales = [(scale, {"gate_scale": scale}) for scale in GATE_SCALES if scale != FIRST_GATE_SCALE]
+            self._compare("lambda_G", FIRST_GATE_SCALE, scales)
+        self._compare("eta_G", FIRST_GATE_RATE, [(rate, {"gate_rate": rate}) for rate in GATE_RATES], while_better=True)
+
+    def choose_penalty(self) -> None:
+        """Line 18: theta."""
+        values = [self._in_units(penalty) for penalty in PENALTIES]
+        self._compare("theta", self._training.penalty, [(value, {"penalty": value}) for value in values])
+
+    def move_ladder(self) -> None:
+        """Line 18: more bandwidths beyond ends that are in use, fewer at ends that are not."""
+        if not self._given.adaptive:
+            return
+        scaled = scale_inputs(self._points.X, self._shared)
+        largest = FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
+        self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
+        self._change_ladder(trimmed, self._is_as_good)
+
+    def choose_gate_noise(self) -> None:
+        """Line 18: s_0."""
+        self._compare("s_0", FIRST_GATE_NOISE, [(noise, {"gate_noise": noise}) for noise in GATE_NOISES])
+
+    def lower_sparsity(self) -> None:
+        """Line 19: kappa as low as it gets without loss, all trainings going on from the best so far."""
+        if self._best is None:
+            return
+        L = len(self._settings.bandwidths)
+        begin, trials = self._best.state, [self._best.as_trial(L, known=True)]
+        kappas = [L, *(kappa for kappa in SPARSITIES if kappa < L)][: self._race.left]
+        candidates = [self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0) for kappa in kappas]
+        is_lossless, together = True, can_train_together(candidates)
+        outcomes: Iterable[Outcome] = (self._race.run(candidate, begin=begin) for candidate in candidates)
+        if together:
+            outcomes = self._race.run_together(candidates, begin=begin)
+        for kappa, outcome in zip(kappas, outcomes, strict=False):
+            trials.append(outcome.as_trial(kappa))
+            if kappa == L:
+                self._best = outcome if self._is_better(outcome) else self._best
+                continue
+            is_lossless = is_lossless and self._is_as_good(outcome)
+            if is_lossless:
+                self._training = replace(self._training, kappa=kappa)
+            elif not together:
+                break
+        self._note("kappa", trials, self._training.kappa)
+
+    def in_the_end(self) -> MixtureSettings:
+        """The incumbent, unless it did worse than the settings that were given."""
+        trials, is_tuned = [self._as_given.as_trial("as given", known=True)], False
+        if self._best is not None:
+            trials.append(self._best.as_trial("tuned", known=True))
+            is_tuned = self._best.error <= self._as_given.error
+        self._note("settings", trials, "tuned" if is_tuned else "as given")
+        return self._with() if is_tuned else self._given
+
+    def _compare(
+        self,
+        varied: str,
+        incumbent: Value,
+        candidates: Iterable[tuple[Value, dict[str, Any]]],
+        *,
+        while_better: bool = False,
+        untrained: bool = False,
+    ) -> None:
+        """Try changes of the incumbent and keep the best; `while_better` ends at the first that is not better."""
+        if self._best is None:
+            return
+        trials, chosen = [self._best.as_trial(incumbent, known=True)], incumbent
+        tried = [(value, self._with(**changes)) for value, changes in candidates][: self._race.left]
+        changed = [candidate for _, candidate in tried]
+        outcomes: Iterable[Outcome] = (
+            self._race.run(candidate, keeping_up(self._best), untrained=untrained) for candidate in changed
+        )
+        if not while_better and can_train_together(changed):
+            outcomes = self._race.run_together(changed, keeping_up(self._best), untrained=untrained)
+        for (value, candidate), outcome in zip(tried, outcomes, strict=False):
+            trials.append(outcome.as_trial(value))
+            if self._is_better(outcome):
+                self._take(candidate, outcome)
+                chosen = value
+            elif while_better:
+                break
+        self._note(varied, trials, chosen)
+
+    def _change_ladder(
+        self,
+        changed: Callable[[Bandwidths, torch.Tensor], torch.Tensor],
+        is_accepted: Callable[[Outcome], bool],
+    ) -> None:
+        for _ in range(CHANGES):
+            if self._best is None or self._best.shares is None or not self._race.left:
+                return
+            ladder = self._settings.bandwidths
+            other = changed(ladder, self._best.shares)
+            if len(other) == len(ladder):
+                return
+            candidate = self._with(bandwidths=other, kappa=len(other))
+            outcome = self._race.run(candidate)
+            before = tuple(ladder.tolist())
+            trials = [self._best.as_trial(before, known=True), outcome.as_trial(tuple(other.tolist()))]
+            accepted = is_accepted(outcome)
+            if accepted:
+                self._take(candidate, outcome)
+            self._note("sigma_l", trials, tuple(self._settings.bandwidths.tolist()))
+            if not accepted:
+                return
+
+    def _with(self, **changes: Any) -> MixtureSettings:  # noqa: ANN401 - values of either kind of settings
+        """The incumbent with changes to the settings of the mixture or of its training."""
+        inner = {name: value for name, value in changes.items() if name in AdamSettings.__dataclass_fields__}
+        outer = {name: value for name, value in changes.items() if name not in inner}
+        return replace(self._settings, **outer, training=replace(self._training, **inner))
+
+    def _take(self, candidate: MixtureSettings, outcome: Outcome) -> None:
+        assert isinstance(candidate.training, AdamSettings)
+        if outcome.end == "finished":
+            self._settings, self._training, self._best = candidate, candidate.training, outcome
+
+    def _is_better(self, outcome: Outcome) -> bool:
+        return outcome.end == "finished" and (self._best is None or outcome.error < self._best.error)
+
+    def _is_as_good(self, outcome: Outcome) -> bool:
+        return outcome.end == "finished" and self._best is not None and not outcome.is_worse_than(self._best)
+
+    def _in_units(self, penalty: float) -> float:
+        return penalty if self._training.objective is elbo else SQUARED_PENALTY * penalty
+
+    def _note(self, varied: str, trials: list[Trial], chosen: Value) -> None:
+        if not trials:
+            return
+        decision = Decision(varied, tuple(trials), chosen)
+        logger.info("%s: %s of %s", varied, chosen, [trial.value for trial in trials])
+        self.decisions.append(decision)
+        if self._report is not None:
+            self._report(decision)

@@ -1,0 +1,267 @@
+"""A trained force field: energies and forces of new configurations, in a file or in memory."""
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal.core.arrays import Bandwidths, resolve_device
+from lobal.core.complexity import local_bandwidth, local_complexity
+from lobal.core.files import load_record, save_record
+from lobal.mixture.analytic.ordinal import Channel
+from lobal.molecules.field.expert import ForceExperts
+from lobal.molecules.field.gate import GateFeatures, MolecularGate
+from lobal.molecules.field.kernel import MolecularKernel
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.mixture import mixed_prediction
+from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.radial import RADIAL_KERNELS, radial_kernel_named
+from lobal.molecules.geometry.descriptor import Positions, describe
+
+KIND = "force field"  # how a file says what it holds
+GATE_KIND = "ordinal"
+VERSION = 1  # of what a force field's file holds, within the format of `record.files`
+TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
+LEARNED = "learned"  # a tensor that files may have or not
+FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
+# Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
+DESCRIBED_TOGETHER = 2**17
+# delta of small molecules: two angles of rotation, or what else moves far (Sec. 5.2).
+INTRINSIC_DIMENSION = 2.0
+ABOUT_GATES = ("shares", "gate_width", "gate_scale")
+GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
+
+
+class Prediction(NamedTuple):
+    """Energies in eV and forces in eV / Angstrom."""
+
+    energies: Float[ndarray, " n"]
+    forces: Float[ndarray, "n N 3"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ForceField:
+    """What configurations, and the weights of their labels, say about others.
+
+    These are the ones learned from or, of sparse experts, the inducing ones among them. Of several experts, one
+    bandwidth and one row of weights each, a gate says which is in charge where; without one there is one expert.
+    """
+
+    species: Int[Tensor, " N"]  # atomic numbers
+    kernel: MolecularKernel
+    bandwidths: Bandwidths
+    labels: Labels  # that have weights
+    positions: Positions  # of the configurations with these labels, Angstrom
+    weights: Float[Tensor, "L m"]  # lambda alpha, of all labels
+    constants: Float[Tensor, " L"]  # added to the energies
+    about: dict[str, Any]  # how it came about, in plain words and numbers
+    gate: MolecularGate | None = None
+    learned: Int[Tensor, " k"] | None = None  # fingerprints of what was learned from, if not of these positions alone
+
+    def __post_init__(self) -> None:
+        if self.gate is None and len(self.bandwidths) != 1:
+            raise ValueError(f"a force field without a gate has one expert, got {len(self.bandwidths)}")
+
+    @classmethod
+    def of(
+        cls,
+        experts: ForceExperts,
+        gate: MolecularGate | None = None,
+        *,
+        positions: Positions,
+        species: Int[Tensor, " N"],
+        about: dict[str, Any],
+        learned: Float[Tensor, "k N 3"] | None = None,
+    ) -> "ForceField":
+        """The force field of experts that were given labels at these positions.
+
+        Sparse experts: the positions are those of the inducing configurations, and `learned` those of all.
+        """
+        return cls(
+            species=species,
+            kernel=experts.ladder.kernel,
+            bandwidths=experts.ladder.bandwidths,
+            labels=experts.weighted,
+            positions=positions,
+            weights=experts.weights,
+            constants=experts.constants,
+            about=about,
+            gate=gate,
+            learned=None if learned is None else fingerprints(learned),
+        )
+
+    def expert(self, number: int) -> "ForceField":
+        """One of the experts alone, in charge everywhere."""
+        one = slice(number, number + 1)
+        return replace(
+            self,
+            gate=None,
+            bandwidths=self.bandwidths[one],
+            weights=self.weights[one],
+            constants=self.constants[one],
+            about={name: value for name, value in self.about.items() if name not in ABOUT_GATES},
+        )
+
+    def has_learned_from(self, R: Positions) -> Bool[Tensor, " n"]:
+        """Which configurations it was given the labels of; they are recognised by their exact positions."""
+        return torch.isin(fingerprints(R), fingerprints(self.positions) if self.learned is None else self.learned)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """Weights contracted with the Jacobians, once."""
+        return Predictor.of(
+            self.kernel,
+            describe(self.positions),
+            self.weights,
+            bandwidths=self.bandwidths,
+            labels=self.labels,
+        )
+
+    def predict(self, R: Any) -> Prediction:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Energies and forces of configurations (n, N, 3) in Angstrom, atoms in the order of `species`.
+
+        Raises:
+            ValueError: positions have another shape, are not finite, or atoms coincide.
+        """
+        return self.predict_local(R)[0]
+
+    def predict_local(self, R: Any) -> tuple[Prediction, Float[ndarray, " n"] | None]:  # noqa: ANN401 - as above
+        """Energies and forces, and of a mixture the local bandwidth as well, which comes by on the way."""
+        geometry = describe(self._positions(R))
+        if self.gate is None:
+            energies, forces = self.predictor.at(geometry)
+            return _prediction(energies + self.constants[:, None], forces), None
+        (energies, forces), gate = mixed_prediction(self.predictor, self.constants, self.gate, geometry)
+        return _prediction(energies, forces), local_bandwidth(gate, self.bandwidths).cpu().numpy()
+
+    def local_bandwidth(self, R: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above
+        """sigma(z), the factor of Sigma_E in the locally optimal bandwidth of configurations, Eq. (eq:gprLOB).
+
+        Raises:
+            ValueError: as `predict`, and if there is one expert alone.
+        """
+        if self.gate is None:
+            raise ValueError("a force field of one expert has one bandwidth everywhere; train a mixture")
+        positions = self._positions(R)
+        parts = positions.split(DESCRIBED_TOGETHER) if len(positions) > 0 else [positions]
+        gate = torch.cat([self.gate.at(describe(part)) for part in parts])
+        return local_bandwidth(gate, self.bandwidths).cpu().numpy()
+
+    def local_complexity(
+        self,
+        R: Any,  # noqa: ANN401 - as above
+        *,
+        dimension: float = INTRINSIC_DIMENSION,
+    ) -> Float[ndarray, " n"]:
+        """Local function complexity (LFC) of configurations at alpha = infinity, up to a constant factor."""
+        return complexity_at(self.local_bandwidth(R), dimension=dimension)
+
+    def _positions(self, R: Any) -> Positions:  # noqa: ANN401 - as above
+        positions = torch.as_tensor(np.asarray(R, dtype=np.float64) if not isinstance(R, Tensor) else R)
+        if positions.ndim != 3 or positions.shape[1:] != self.positions.shape[1:]:
+            raise ValueError(
+                f"positions must have shape (n, {len(self.species)}, 3), got {tuple(positions.shape)}; "
+                "a single configuration is R[None]"
+            )
+        return positions.to(self.weights)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file: positions, weights and hyperparameters, without pickle. It appears whole or not at all."""
+        kept = (
+            self.species,
+            self.positions,
+            self.weights,
+            self.constants,
+            self.bandwidths,
+            self.kernel.shared,
+            self.kernel.permutations,
+        )
+        radial = next(name for name, kernel in RADIAL_KERNELS.items() if kernel is self.kernel.radial)
+        fields = {
+            "kind": KIND,
+            "version": VERSION,
+            "radial": radial,
+            "labels": self.labels.name,
+            "gate": None if self.gate is None else GATE_KIND,
+            "about": self.about,
+        }
+        tensors = dict(zip(TENSORS, kept, strict=True)) | ({} if self.gate is None else _gate_tensors(self.gate))
+        tensors |= {} if self.learned is None else {LEARNED: self.learned}
+        save_record(path, {name: part.detach().cpu().clone() for name, part in tensors.items()}, fields)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: str | torch.device | None = None) -> "ForceField":
+        """The force field that `save` wrote.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file holds something else, or a newer lobal wrote it.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+        tensors, fields = load_record(path)
+        if fields.get("kind") != KIND or not set(TENSORS) <= tensors.keys():
+            raise ValueError(
+                f"{os.fspath(path)!r} is a file of lobal's, but no force field; a model or a step of a campaign "
+                "is loaded with MixtureRegressor.load or ActiveLearner.load"
+            )
+        if fields["version"] > VERSION or fields["gate"] not in (None, GATE_KIND):
+            raise ValueError(
+                f"{os.fspath(path)!r} is a force field of version {fields['version']}, gate {fields['gate']!r}; this "
+                f"lobal reads version {VERSION}, gates None and {GATE_KIND!r}; install a newer lobal"
+            )
+        learned = tensors.pop(LEARNED, None)  # compared on the CPU
+        tensors = {name: part.to(resolve_device(device)) for name, part in tensors.items()}
+        species, positions, weights, constants, bandwidths, shared, permutations = (tensors[name] for name in TENSORS)
+        radial = radial_kernel_named(fields["radial"])
+        return cls(
+            species=species,
+            kernel=MolecularKernel(radial=radial, shared=shared, permutations=permutations),
+            bandwidths=bandwidths,
+            labels=Labels[fields["labels"]],
+            positions=positions,
+            weights=weights,
+            constants=constants,
+            about=fields["about"],
+            gate=None if fields["gate"] is None else _gate_from(tensors, len(bandwidths)),
+            learned=learned,
+        )
+
+
+def fingerprints(R: Positions) -> Int[Tensor, " n"]:
+    """A number for every configuration that hardly any other has, whatever the device."""
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=FINGERPRINT_BYTES).digest() for row in R.cpu().numpy())
+    return torch.from_numpy(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
+
+
+def complexity_at(bandwidth: Float[ndarray, " n"], *, dimension: float = INTRINSIC_DIMENSION) -> Float[ndarray, " n"]:
+    """Local function complexity (LFC) at alpha = infinity from local bandwidths, up to a constant factor."""
+    sigma = torch.from_numpy(bandwidth)
+    return local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=dimension).numpy()
+
+
+def _prediction(energies: Float[Tensor, "1 n"], forces: Float[Tensor, "1 n N 3"]) -> Prediction:
+    return Prediction(energies[0].cpu().numpy(), forces[0].cpu().numpy())
+
+
+def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
+    """All that a gate is made of but the permutations, which are the force field's."""
+    features, channel = gate.features, gate.channel
+    kept = (features.points, features.kernel.shared[0], gate.scale, channel.mean, channel.whitened_mean)
+    return dict(zip(GATE_TENSORS, kept, strict=True))
+
+
+def _gate_from(tensors: dict[str, Tensor], n_experts: int) -> MolecularGate:
+    points, width, scale, mean, whitened_mean = (tensors[name] for name in GATE_TENSORS)
+    features = GateFeatures.at(points, width=width, permutations=tensors["permutations"])
+    return MolecularGate(features=features, scale=scale, channel=Channel(mean, whitened_mean), n_experts=n_experts)

@@ -1,0 +1,127 @@
+"""The gate of a mixture of force fields: one smooth position on the ladder of bandwidths for every configuration.
+
+The position is a sparse Gaussian process under the symmetrised energy kernel, p = mu_g + sqrt(lambda_G) phi^T b with
+phi = R^-1 k(Z, z), so that permuted, moved and turned molecules have the same. As a function of the configuration it
+is an energy without forces among its labels: `Predictor` gives it together with its derivative, which the forces of a
+mixture need (see `mixture`).
+
+The two experts next to the position share the answer. In between, weights follow 3 t^2 - 2 t^3, whose derivative
+vanishes at either end: energies then have continuous forces, which those of linear interpolation have not.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Inputs, Scalar
+from lobal.core.kernels import safe_cholesky, whitened
+from lobal.mixture.analytic.ordinal import Channel
+from lobal.mixture.gate import Gate
+from lobal.molecules.field.kernel import MolecularKernel, along_coordinates, covariance_along
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.radial import gaussian
+from lobal.molecules.geometry.descriptor import Geometry, describe
+from lobal.molecules.geometry.permutations import Permutations
+
+
+class Weights(NamedTuple):
+    """Weights of the experts at positions on the ladder, and their derivatives by the position."""
+
+    value: Float[Tensor, "n L"]
+    slope: Float[Tensor, "n L"]
+
+
+def smooth_weights(position: Float[Tensor, " n"], L: int) -> Weights:
+    """Weights of the experts l = 0 ... L - 1 next to each position, clamped to the ladder."""
+    inside = position.clamp(0.0, L - 1.0)
+    steps = torch.arange(L, dtype=position.dtype, device=position.device)
+    away = inside[:, None] - steps
+    near = (1.0 - away.abs()).clamp_min(0.0)
+    slope = -6.0 * near * (1.0 - near) * away.sign() * (inside == position)[:, None]
+    return Weights(near.square() * (3.0 - 2.0 * near), slope)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GateFeatures:
+    """phi(z) = R^-1 k(Z, z), with R R^T = k(Z, Z), under an isotropic Gaussian kernel of one width."""
+
+    points: Float[Tensor, "m D"]  # Z, as descriptors
+    kernel: MolecularKernel
+    factor: Float[Tensor, "m m"]  # R
+
+    @classmethod
+    def at(cls, points: Float[Tensor, "m D"], *, width: Scalar, permutations: Permutations) -> "GateFeatures":
+        """Features at inducing configurations; factors their kernel matrix."""
+        shared = width.expand(points.shape[1]).contiguous()
+        kernel = MolecularKernel(radial=gaussian, shared=shared, permutations=permutations)
+        return cls(points=points, kernel=kernel, factor=safe_cholesky(_energies(kernel, points, points)).lower)
+
+    def __call__(self, values: Float[Tensor, "n D"]) -> Float[Tensor, "n m"]:
+        """Features of configurations given by their descriptors."""
+        return whitened(self.factor[None], _energies(self.kernel, values, self.points)[None])[0]
+
+
+def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]) -> Float[Tensor, "n m"]:
+    """Covariances of energies."""
+    near, far = (along_coordinates(bare(values), Labels.ENERGIES) for values in (left, right))
+    return covariance_along(kernel, near, far, bandwidths=torch.ones_like(left[0, :1]))[0]
+
+
+def bare(values: Float[Tensor, "n D"]) -> Geometry:
+    """Configurations of which only energies are spoken of: their gradients do not count."""
+    return Geometry(values, values.new_zeros(*values.shape, 3))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MolecularGate(Gate):
+    """Expert probabilities of configurations, whose positions as a `Gate` are flattened to rows (n, 3 N)."""
+
+    features: GateFeatures
+    scale: Scalar  # lambda_G, in squared steps of the ladder
+    channel: Channel
+    n_experts: int  # L
+
+    def to(self, device: torch.device) -> "MolecularGate":
+        """The same gate on a device."""
+        kernel = self.features.kernel
+        features = GateFeatures(
+            points=self.features.points.to(device),
+            kernel=replace(kernel, shared=kernel.shared.to(device), permutations=kernel.permutations.to(device)),
+            factor=self.features.factor.to(device),
+        )
+        channel = Channel(*(part.to(device) for part in self.channel))
+        return replace(self, features=features, scale=self.scale.to(device), channel=channel)
+
+    def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
+        """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
+        return self.at(describe(X.unflatten(1, (-1, 3))))
+
+    def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
+        """The same of configurations already described."""
+        position = self._position.at(bare(geometry.values)).energies[0] + self.channel.mean
+        return smooth_weights(position, self.n_experts).value
+
+    def with_slopes(self, geometry: Geometry) -> tuple[Weights, Float[Tensor, "n N 3"]]:
+        """Expert probabilities, their derivatives by the position on the ladder, and that by the atoms' positions."""
+        position, force = self._position.at(geometry)
+        return smooth_weights(position[0] + self.channel.mean, self.n_experts), -force[0]
+
+    @cached_property
+    def _position(self) -> Predictor:
+        """sqrt(lambda_G) k(z, Z) R^-T b."""
+        b = self.scale.sqrt() * self.channel.whitened_mean
+        coefficients: Tensor = torch.linalg.solve_triangular(self.features.factor.mT, b[:, None], upper=True)
+        return Predictor.of(
+            self.features.kernel,
+            bare(self.features.points),
+            coefficients.mT,
+            bandwidths=torch.ones_like(self.scale)[None],
+            labels=Labels.ENERGIES,
+        )

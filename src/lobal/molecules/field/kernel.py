@@ -1,0 +1,264 @@
+"""Covariances of the energies and forces of symmetric molecules, by closed formulas.
+
+With the descriptors Phi, A = Sigma^-2 and s = (Phi - Phi')^T A (Phi - Phi') / sigma^2, a radial kernel g(s) of the
+energy implies, for delta = Phi - Phi' and the Jacobians J and J' (Appendix, "The sGDML model"),
+
+    Cov(E, E') = g
+    Cov(E, F') = 2 g' / sigma^2  (A delta)^T J'
+    Cov(F, E') = -2 g' / sigma^2  J^T A delta
+    Cov(F, F') = -2 g' / sigma^2  J^T A J'  -  4 g'' / sigma^4  (J^T A delta) (J'^T A delta)^T.
+
+The paper prints covariances of the gradient; forces are minus that, which is where the signs come from.
+
+Eq. (eq:sGDMLKernel) sums over permutations of both configurations. |Sigma^-1 (pi_s Phi - pi_t Phi')| is the distance
+under the bandwidth permuted by pi_s^-1 of Phi and pi_s^-1 pi_t Phi', so the double sum is one over the *distinct*
+permuted bandwidths, of which each configuration of one side alone is permuted. There is one bandwidth if the group
+leaves it as it is, isotropic ones among them, and the cost is then that of one sum. The sum is divided by the order
+of the group: it equals that of the sgdml package where Sigma is isotropic, and a configuration far from its own
+permutations has prior variance one. The regularisation lambda takes the paper's factor.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lobal.core.arrays import Bandwidths
+from lobal.core.kernels import squared_distances
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.radial import RadialKernel
+from lobal.molecules.geometry.descriptor import Geometry, dense_jacobian
+from lobal.molecules.geometry.permutations import Permutations, check_group, descriptor_permutations
+
+# Numbers in one block of force covariances: on a CPU it stays in the cache, a GPU wants as much as there is room for.
+BLOCK_ENTRIES = 2**19
+GPU_BLOCK_ENTRIES = 2**25
+# Permuted bandwidths that differ by less than rounding are the same.
+SAME_BANDWIDTH = 1e-12
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MolecularKernel:
+    """All that defines the covariance but the bandwidths sigma_l."""
+
+    radial: RadialKernel  # g
+    shared: Float[Tensor, " D"]  # diagonal of Sigma
+    permutations: Permutations  # a group, the identity first
+
+    def __post_init__(self) -> None:
+        check_group(self.permutations)
+        N = self.permutations.shape[1]
+        if self.shared.shape != (N * (N - 1) // 2,):
+            raise ValueError(
+                f"the bandwidth of {N} atoms must have {N * (N - 1) // 2} entries, one per pair of atoms, "
+                f"got shape {tuple(self.shared.shape)}"
+            )
+        if not (torch.isfinite(self.shared).all() and (self.shared > 0.0).all()):
+            raise ValueError(f"bandwidths must be finite and above zero, got {self.shared.tolist()}")
+
+    def check(self, geometry: Geometry) -> None:
+        """Refuse configurations of another molecule."""
+        if geometry.values.shape[1:] != self.shared.shape:
+            raise ValueError(
+                f"the kernel is one of molecules of {self.permutations.shape[1]} atoms, "
+                f"got configurations of {geometry.number_of_atoms}"
+            )
+
+    def scales(self) -> "Scales":
+        """Distinct permuted bandwidths and the share of the double sum that each has."""
+        permuted = self.shared[descriptor_permutations(self.permutations)]
+        same = ((permuted[:, None] - permuted).abs() <= SAME_BANDWIDTH * permuted).all(-1)
+        first = same.int().argmax(1)  # of each permutation: the first one with the same bandwidth
+        distinct, count = first.unique(return_counts=True)
+        return Scales(permuted[distinct], count.to(self.shared.dtype) / len(permuted))
+
+
+class Scales(NamedTuple):
+    """Bandwidths Sigma_b, b = 1 ... B, whose kernels are summed, and their weights, which sum to one."""
+
+    bandwidths: Float[Tensor, "B D"]
+    weights: Float[Tensor, " B"]
+
+
+class Moves(NamedTuple):
+    """Configurations, and the change of their descriptors along some directions of motion.
+
+    Directions come before configurations: the innermost index of a block of covariances is then a long one.
+    """
+
+    values: Float[Tensor, "n D"]  # Phi
+    jacobians: Float[Tensor, "c n D"]  # J times each direction; none without forces among the labels
+    with_energies: bool
+
+    @property
+    def width(self) -> int:
+        """Labels per configuration."""
+        return self.with_energies + len(self.jacobians)
+
+    def at(self, rows: slice | Int[Tensor, " m"]) -> "Moves":
+        """Some of the configurations."""
+        return Moves(self.values[rows], self.jacobians[:, rows], self.with_energies)
+
+
+def along_coordinates(geometry: Geometry, labels: Labels) -> Moves:
+    """Each atom along each axis: what force labels are."""
+    none = geometry.values.new_zeros(0, *geometry.values.shape)
+    J = dense_jacobian(geometry).permute(2, 0, 1).contiguous() if labels.forces else none
+    return Moves(geometry.values, J, labels.energies)
+
+
+def covariance(
+    kernel: MolecularKernel,
+    left: Geometry,
+    right: Geometry | None = None,
+    *,
+    bandwidths: Bandwidths,
+    rows: Labels = Labels.BOTH,
+    columns: Labels | None = None,
+) -> Float[Tensor, "L n_rows n_columns"]:
+    """Covariances of all labels on the left with all on the right, one matrix per bandwidth sigma_l.
+
+    Labels are sorted by configuration, of each the energy first: (E, F) is what the paper calls k(z, z'). Without a
+    right side (and without other labels there) the left side is taken with itself, and half of it computed.
+    Differentiable in bandwidths and Sigma.
+
+    Raises:
+        ValueError: a side has another number of atoms than the kernel.
+    """
+    mirrored = right is None and columns in (None, rows)
+    right, columns = right or left, columns or rows
+    for geometry in (left, right):
+        kernel.check(geometry)
+    far = None if mirrored else along_coordinates(right, columns)
+    return covariance_along(kernel, along_coordinates(left, rows), far, bandwidths=bandwidths)
+
+
+def covariance_along(
+    kernel: MolecularKernel, left: Moves, right: Moves | None = None, *, bandwidths: Bandwidths
+) -> Float[Tensor, "L n_rows n_columns"]:
+    """`covariance` of energies, and of forces along whichever directions."""
+    mirrored, right = right is None, right or left
+    n, m, a, b = len(left.values), len(right.values), left.width, right.width
+    K = left.values.new_empty(len(bandwidths), n, a, m, b)
+    terms = _Terms.of(kernel, right, bandwidths)
+    edge = block_edge(a * b, K.device)
+    for i in _slices(0, n, edge):
+        near = terms.left(left.at(i))
+        for j in _slices(i.start if mirrored else 0, m, edge):
+            block = terms.block(near, terms.right(right.at(j)))
+            K[:, i, :, j] = block.permute(0, 2, 1, 4, 3)
+            if mirrored and j.start > i.start:
+                K[:, j, :, i] = block.permute(0, 4, 3, 2, 1)
+    return K.flatten(3, 4).flatten(1, 2)
+
+
+def energy_variances(kernel: MolecularKernel, geometry: Geometry, *, bandwidths: Bandwidths) -> Float[Tensor, "L n"]:
+    """Prior variance of the energy of each configuration.
+
+    It is one far from the configuration's own permutations, and the order of the group where they coincide.
+    """
+    Phi = geometry.values
+    delta = Phi[:, None] - Phi[:, descriptor_permutations(kernel.permutations)]  # (n, g, D)
+    scales = kernel.scales()
+    precision = scales.bandwidths.square().reciprocal()
+    squared = torch.einsum("ngd,bd->bng", delta.square(), precision)
+    g = kernel.radial(squared * bandwidths.square().reciprocal()[:, None, None, None]).value
+    return torch.einsum("lbng,b->ln", g, scales.weights)
+
+
+def block_edge(entries: int, device: torch.device) -> int:
+    """Configurations per block on either side, if a pair of them has so many covariances."""
+    return max(1, math.isqrt((GPU_BLOCK_ENTRIES if device.type == "cuda" else BLOCK_ENTRIES) // entries))
+
+
+class _Side(NamedTuple):
+    """Configurations of one side, Phi less a centre and J, under each of the scales or permutations."""
+
+    values: list[Float[Tensor, "n D"]]
+    jacobians: list[Float[Tensor, "c n D"]]
+    energies: int  # per configuration: one or none
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The sum over scales and permutations for blocks of configurations."""
+
+    radial: RadialKernel
+    scales: Scales
+    permutations: Int[Tensor, "g D"]
+    bandwidths: Bandwidths
+    centre: Float[Tensor, " D"]  # taken off all descriptors: products of large numbers would lose their difference
+
+    @classmethod
+    def of(cls, kernel: MolecularKernel, right: Moves, bandwidths: Bandwidths) -> "_Terms":
+        columns = descriptor_permutations(kernel.permutations)
+        return cls(kernel.radial, kernel.scales(), columns, bandwidths, right.values.mean(0))
+
+    def left(self, moves: Moves) -> _Side:
+        """Sigma_b^-1 Phi and Sigma_b^-1 J for every scale."""
+        inverse = self.scales.bandwidths.reciprocal()
+        values = [(moves.values - self.centre) * scale for scale in inverse]
+        return _Side(values, [moves.jacobians * scale for scale in inverse], int(moves.with_energies))
+
+    def right(self, moves: Moves) -> _Side:
+        """Phi and J of every permuted configuration."""
+        values = [moves.values[:, c] - self.centre for c in self.permutations]
+        return _Side(values, [moves.jacobians[..., c] for c in self.permutations], int(moves.with_energies))
+
+    def block(self, near: _Side, far: _Side) -> Float[Tensor, "L a n b m"]:
+        """Covariances of all labels of some configurations, coordinates before configurations."""
+        a, b = (side.energies + len(side.jacobians[0]) for side in (near, far))
+        K = self.centre.new_zeros(len(self.bandwidths), a, len(near.values[0]), b, len(far.values[0]))
+        for x, X, Sigma, weight in zip(near.values, near.jacobians, *self.scales, strict=True):
+            for y, Y in zip(far.values, far.jacobians, strict=True):
+                pair = _pair(x, y / Sigma, X, Y / Sigma)
+                self._add(K, pair, weight, near.energies, far.energies)
+        return K
+
+    def _add(self, K: Float[Tensor, "L a n b m"], pair: "_Pair", weight: Float[Tensor, ""], e: int, f: int) -> None:
+        """One term, for every bandwidth; e and f energies per configuration precede the forces."""
+        precision = self.bandwidths.square().reciprocal()[:, None, None]
+        g = self.radial(pair.squared * precision)
+        slope = 2.0 * weight * precision * g.first
+        curvature = 4.0 * weight * precision.square() * g.second
+        if e and f:
+            K[:, 0, :, 0] += weight * g.value
+        if e:
+            K[:, 0, :, f:] += slope[:, :, None] * pair.right
+        if f:
+            K[:, e:, :, 0] -= slope[:, None] * pair.left
+        if len(pair.left) == 0 or pair.right.shape[1] == 0:
+            return
+        for expert in range(len(K)):  # in place and one by one: nothing of this size is made in between
+            forces = K[expert, e:, :, f:]
+            forces.addcmul_(pair.products, slope[expert, None, :, None], value=-1.0)
+            forces.addcmul_((curvature[expert] * pair.left)[:, :, None], pair.right[None], value=-1.0)
+
+
+class _Pair(NamedTuple):
+    """What the covariances under all bandwidths share, with delta = Phi - Phi'."""
+
+    squared: Float[Tensor, "n m"]  # delta^T A delta
+    left: Float[Tensor, "c n m"]  # J^T A delta
+    right: Float[Tensor, "n k m"]  # J'^T A delta
+    products: Float[Tensor, "c n k m"]  # J^T A J'
+
+
+def _pair(
+    x: Float[Tensor, "n D"], y: Float[Tensor, "m D"], X: Float[Tensor, "c n D"], Y: Float[Tensor, "k m D"]
+) -> _Pair:
+    """Products of descriptors and Jacobians in units of Sigma, each by one matrix product."""
+    c, k, n, m = len(X), len(Y), len(x), len(y)
+    X_flat, Y_flat = X.flatten(0, 1), Y.flatten(0, 1)
+    left = (X * x).sum(-1)[..., None] - (X_flat @ y.mT).view(c, n, m)
+    right = (x @ Y_flat.mT).view(n, k, m) - (Y * y).sum(-1)
+    return _Pair(squared_distances(x, y), left, right, (X_flat @ Y_flat.mT).view(c, n, k, m))
+
+
+def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    return (slice(begin, min(begin + step, stop)) for begin in range(start, stop, step))

@@ -1,1 +1,0 @@
-"""What is learned: labelled data and the problems it comes from."""

@@ -1,0 +1,370 @@
+import contextlib
+import itertools
+import json
+import logging
+import math
+import os
+import re
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+import torch
+
+from lobal.active.campaign.folder import CAMPAIGN_FORMAT, Campaign
+from lobal.core.files import FORMAT_VERSION, load_record, make_folder
+from tests.active.campaign.processes import append_forever, create, hold, hold_with_a_worker, received, running
+
+HEADER = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": (4, 8)}}
+KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 1}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Of a campaign with one event, closed."""
+    with Campaign.create(tmp_path / "campaign", HEADER) as campaign:
+        campaign.append({"event": "first"})
+    return tmp_path / "campaign"
+
+
+def test_a_campaign_comes_back_as_it_was(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "a" / "b", HEADER) as created:
+        created.append({"labels": np.array([0.1 + 0.2, 5e-324]), "points": (1, 2)})
+    with Campaign.open(str(tmp_path / "a" / "b")) as opened:
+        assert opened.header == created.header == KEPT
+        assert opened.events == created.events == [{"labels": [0.1 + 0.2, 5e-324], "points": [1, 2]}]
+        opened.append({"event": "more"})
+    assert Campaign.read(tmp_path / "a" / "b").events == opened.events
+    assert len(opened.events) == 2
+
+
+def test_an_event_is_on_disk_when_append_returns(path: Path) -> None:
+    with Campaign.open(path) as campaign:
+        for i in range(3):
+            campaign.append({"i": i})
+            assert json.loads((path / "journal.jsonl").read_bytes().split(b"\n")[-2]) == {"i": i}
+
+
+def test_steps_come_back_as_they_were(path: Path) -> None:
+    density = torch.linspace(0.0, 1.0, 5, dtype=torch.float64)
+    with Campaign.open(path) as campaign:
+        for number in (12345, 0, 3):
+            campaign.save_step(number, {"density": density * number}, {"sizes": np.arange(2), "alpha": math.inf})
+    seen = Campaign.read(path)
+    assert seen.steps() == [0, 3, 12345]
+    tensors, fields = seen.load_step(3)
+    torch.testing.assert_close(tensors, {"density": density * 3}, rtol=0.0, atol=0.0)
+    assert fields == {"format": FORMAT_VERSION, "sizes": [0, 1], "alpha": math.inf}
+    assert (path / "steps" / "0003.lobal").exists()
+
+
+def test_a_step_saved_again_replaces_the_earlier_one(path: Path) -> None:
+    with Campaign.open(path) as campaign:
+        for value in ("old", "new"):
+            campaign.save_step(0, {}, {"value": value})
+        assert campaign.load_step(0)[1]["value"] == "new"
+        assert campaign.steps() == [0]
+
+
+def test_a_step_that_is_not_there_is_said_to_be_missing(path: Path) -> None:
+    with Campaign.open(path) as campaign:
+        assert campaign.steps() == []
+        campaign.save_step(2, {}, {})
+        with pytest.raises(FileNotFoundError, match=r"campaign has no step 1; it has \[2\]"):
+            campaign.load_step(1)
+        with pytest.raises(ValueError, match="steps are numbered from zero, got -1"):
+            campaign.save_step(-1, {}, {})
+
+
+def test_what_killed_writers_left_is_removed_on_opening(path: Path) -> None:
+    (path / "steps").mkdir()
+    left = [path / ".header.json.0123456789abcdef", path / "steps" / ".0001.lobal.0123456789abcdef"]
+    for file in left:
+        file.touch()
+    assert Campaign.read(path).steps() == []
+    assert all(file.exists() for file in left)
+    Campaign.open(path).close()
+    assert not any(file.exists() for file in left)
+
+
+def test_a_campaign_follows_its_folder_and_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Campaign.create("here", {}) as campaign:
+        monkeypatch.chdir("/")
+        campaign.save_step(0, {}, {})
+    assert Campaign.read(tmp_path / "here").steps() == [0]
+
+
+# Creation.
+
+
+def test_a_campaign_is_not_created_over_another(path: Path) -> None:
+    with pytest.raises(FileExistsError, match="campaign already holds a campaign; open it or choose another path"):
+        Campaign.create(path, {})
+    (path / "header.json").unlink()
+    with pytest.raises(FileExistsError, match="already holds a campaign"):
+        Campaign.create(path, {})
+    assert (path / "journal.jsonl").read_bytes() == b'{"event": "first"}\n'
+
+
+def test_a_campaign_is_not_created_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="file is a file; choose another path"):
+        Campaign.create(tmp_path / "file", {})
+
+
+def test_a_header_that_json_cannot_hold_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"header\['model'\] is of type object"):
+        Campaign.create(tmp_path / "campaign", {"model": object()})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_creation_that_failed_midway_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", failing)
+        with pytest.raises(OSError, match="disk full"):
+            Campaign.create(tmp_path / "campaign", {"try": 1})
+    with pytest.raises(ValueError, match="campaign is not a campaign"):
+        Campaign.open(tmp_path / "campaign")
+    with Campaign.create(tmp_path / "campaign", {"try": 2}) as campaign:
+        assert campaign.header == {"try": 2, "format": CAMPAIGN_FORMAT}
+
+
+def test_of_two_creations_at_once_the_faster_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overtaken(folder: Path) -> None:
+        make_folder(folder)
+        monkeypatch.undo()
+        Campaign.create(folder, {"try": "faster"}).close()
+
+    monkeypatch.setattr("lobal.active.campaign.folder.make_folder", overtaken)
+    with pytest.raises(FileExistsError, match="already holds a campaign"):
+        Campaign.create(tmp_path / "campaign", {"try": "slower"})
+    with Campaign.open(tmp_path / "campaign") as campaign:
+        assert campaign.header["try"] == "faster"
+
+
+def test_records_and_journal_have_their_names_on_disk_before_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []  # names in the folder whenever they are flushed
+    monkeypatch.setattr(
+        "lobal.core.files.sync_folder",
+        lambda folder: seen.append({file.name for file in folder.iterdir()} - {"lock"}),
+    )
+    tensors = {"x": torch.arange(3.0)}
+    with Campaign.create(tmp_path / "campaign", {}, records={"one.lobal": tensors}, events=[{"event": "old"}]):
+        assert seen[1:] == [
+            {"one.lobal"},
+            {"one.lobal", "journal.jsonl"},
+            {"one.lobal", "journal.jsonl", "header.json"},
+        ]
+
+
+def test_a_campaign_can_begin_with_records_and_a_past(tmp_path: Path) -> None:
+    state, past = {"x": torch.arange(3.0)}, [{"event": "old", "y": [0.1, 1e-300]}]
+    with Campaign.create(tmp_path / "campaign", {}, records={"steps/0004.lobal": state}, events=past) as campaign:
+        assert campaign.events == past
+        campaign.append({"event": "new"})
+    again = Campaign.read(tmp_path / "campaign")
+    assert again.events == [*past, {"event": "new"}]
+    assert again.steps() == [4]
+    assert torch.equal(again.load_step(4)[0]["x"], state["x"])
+
+
+def test_a_past_that_could_not_be_written_whole_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.replace
+
+    def full_at_the_header(file: Path, target: Path) -> Path:
+        return failing() if target.name == "header.json" else real(file, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full_at_the_header)
+        with pytest.raises(OSError, match="disk full"):
+            Campaign.create(tmp_path / "campaign", {}, events=[{"event": "old"}])
+    with Campaign.create(tmp_path / "campaign", {}, events=[{"event": "old"}]) as campaign:
+        assert campaign.events == [{"event": "old"}]
+
+
+def test_a_past_that_json_cannot_hold_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"event\['y'\] must be finite, got nan"):
+        Campaign.create(tmp_path / "campaign", {}, events=[{"y": float("nan")}])
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_many_processes_that_create_a_campaign_one_succeeds_and_its_records_stay(tmp_path: Path) -> None:
+    for attempt in range(3):
+        path = tmp_path / str(attempt)
+        with contextlib.ExitStack() as stack:
+            pipes = [stack.enter_context(running(create, path))[0] for _ in range(4)]
+            for pipe in pipes:
+                pipe.send("go")
+            winners = [number for number in (pipe.recv() for pipe in pipes) if number]
+        assert len(winners) == 1
+        header = Campaign.read(path).header
+        assert header["process"] == winners[0]
+        assert load_record(path / "one.lobal")[0]["process"].unique().tolist() == [winners[0]]
+
+
+def failing(*_: object) -> NoReturn:
+    raise OSError("disk full")
+
+
+# Damage.
+
+
+def test_a_torn_last_event_is_dropped_and_the_campaign_goes_on(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (path / "journal.jsonl").open("ab") as file:
+        file.write(b'{"event": "se')
+    with caplog.at_level(logging.WARNING), Campaign.open(path) as campaign:
+        campaign.append({"event": "third"})
+    assert "journal.jsonl: dropped its last line" in caplog.text
+    assert Campaign.read(path).events == [{"event": "first"}, {"event": "third"}]
+
+
+def test_a_spoilt_journal_is_refused_by_line_and_the_lock_let_go(path: Path) -> None:
+    (path / "journal.jsonl").write_bytes(b'{"event": 1}\nspoilt\n{"event": 3}\n')
+    for way in (Campaign.open, Campaign.open, Campaign.read):
+        with pytest.raises(ValueError, match=r"journal\.jsonl, line 2 is not an event"):
+            way(path)
+
+
+def test_a_lost_journal_is_reported_and_not_replaced(path: Path) -> None:
+    (path / "journal.jsonl").unlink()
+    for way in (Campaign.open, Campaign.open, Campaign.read):
+        with pytest.raises(FileNotFoundError, match=r"campaign has lost its journal\.jsonl; restore it"):
+            way(path)
+    assert not (path / "journal.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"poem", b"\xff\xfe", b"[1]", b"{}", b'{"format": "one"}', b'{"format": true}', b"[" * 100_000]
+)
+@pytest.mark.parametrize("way", [Campaign.open, Campaign.read])
+def test_a_garbage_header_is_refused_by_name(content: bytes, way: object, path: Path) -> None:
+    (path / "header.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"header\.json is not a campaign's header: .*; restore it from a copy"):
+        way(path)  # type: ignore[operator]
+
+
+def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
+    (path / "header.json").write_text(json.dumps({"format": CAMPAIGN_FORMAT + 1}))
+    expected = f"has format {CAMPAIGN_FORMAT + 1}, this lobal reads up to {CAMPAIGN_FORMAT}; install a newer lobal"
+    for way in (Campaign.open, Campaign.read):
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            way(path)
+
+
+def test_a_folder_that_is_no_campaign_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for way in (Campaign.open, Campaign.read):
+        with pytest.raises(ValueError, match=r"is not a campaign: it has no header\.json"):
+            way(tmp_path)
+        with pytest.raises(FileNotFoundError, match=r"no campaign at .*nowhere: there is no such folder"):
+            way(tmp_path / "nowhere")
+    assert not list(tmp_path.iterdir())
+
+
+# Who may write.
+
+
+def test_a_closed_campaign_refuses_to_be_written_to(path: Path) -> None:
+    campaign = Campaign.open(path)
+    campaign.close()
+    campaign.close()
+    with pytest.raises(ValueError, match=r"is not open in this process; use Campaign\.open"):
+        campaign.append({})
+    with pytest.raises(ValueError, match="is not open in this process"):
+        campaign.save_step(0, {}, {})
+
+
+def test_a_campaign_opened_for_reading_refuses_to_be_written_to(path: Path) -> None:
+    with Campaign.read(path) as campaign:
+        with pytest.raises(ValueError, match=r"is open for reading only; use Campaign\.open to write"):
+            campaign.append({})
+        with pytest.raises(ValueError, match="is open for reading only"):
+            campaign.save_step(0, {}, {})
+    assert not (path / "steps").exists()
+
+
+def test_reading_leaves_a_torn_line_where_it_is(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = (path / "journal.jsonl").read_bytes() + b'{"event": "se'
+    (path / "journal.jsonl").write_bytes(content)
+    assert Campaign.read(path).events == [{"event": "first"}]
+    assert (path / "journal.jsonl").read_bytes() == content
+    assert not caplog.messages
+
+
+def test_a_campaign_is_opened_once_in_a_process(path: Path) -> None:
+    expected = f"campaign {path} is in use by process {os.getpid()}; close it there first"
+    with Campaign.open(path), pytest.raises(BlockingIOError, match=f"^{re.escape(expected)}$"):
+        Campaign.open(path)
+    Campaign.open(path).close()
+
+
+def test_a_created_campaign_is_in_use(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "campaign", {}), pytest.raises(BlockingIOError, match="is in use by process"):
+        Campaign.open(tmp_path / "campaign")
+
+
+def test_a_campaign_is_opened_in_one_process_at_a_time(path: Path) -> None:
+    with running(hold, path) as (pipe, _):
+        holder = pipe.recv()
+        with pytest.raises(BlockingIOError, match=f"is in use by process {holder}; close it there first"):
+            Campaign.open(path)
+        assert Campaign.read(path).events == [{"event": "first"}]
+        pipe.send("close")
+        pipe.recv()
+        Campaign.open(path).close()
+
+
+def test_a_killed_process_lets_go_of_the_campaign(path: Path) -> None:
+    with running(hold, path) as (pipe, kill):
+        pipe.recv()
+        kill()
+    Campaign.open(path).close()
+
+
+def test_a_forked_worker_neither_writes_nor_keeps_the_lock(path: Path) -> None:
+    with running(hold_with_a_worker, path) as (pipe, kill):
+        worker = pipe.recv()
+        with pytest.raises(BlockingIOError, match="is in use by process"):
+            Campaign.open(path)
+        kill()
+    try:
+        with Campaign.open(path) as campaign:
+            assert campaign.events == [{"event": "first"}]
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+# Crashes.
+
+
+def test_every_acknowledged_event_survives_a_kill(tmp_path: Path) -> None:
+    Campaign.create(tmp_path / "campaign", {}).close()
+    acknowledged = 0
+    for patience in (1, 7, 20, 40):
+        with running(append_forever, tmp_path / "campaign") as (pipe, kill):
+            for _ in range(patience):
+                pipe.recv()
+            kill()
+            acknowledged += patience + len(received(pipe))
+        with Campaign.open(tmp_path / "campaign") as campaign:
+            numbers = [event["number"] for event in campaign.events]
+        assert numbers == list(range(len(numbers)))
+        assert acknowledged <= len(numbers) <= acknowledged + 1  # the last may have been on disk, not yet acknowledged
+        acknowledged = len(numbers)
+
+
+def test_a_running_campaign_is_read_while_it_grows(tmp_path: Path) -> None:
+    Campaign.create(tmp_path / "campaign", {}).close()
+    with running(append_forever, tmp_path / "campaign") as (pipe, _):
+        for acknowledged in itertools.islice(iter(pipe.recv, None), 50):
+            events = Campaign.read(tmp_path / "campaign").events
+            assert [event["number"] for event in events] == list(range(len(events)))
+            assert len(events) > acknowledged

@@ -1,0 +1,258 @@
+import json
+import logging
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from lobal import ActiveLearner, Box, MixtureRegressor, Pool
+from tests.learner_setting import MODEL, bumpy, learner, pool
+
+
+@pytest.mark.parametrize("space", [pool(), Box(0.0, 1.0, n_candidates=512)], ids=["pool", "box"])
+def test_a_loaded_campaign_goes_on_as_if_it_had_not_stopped(space: Pool | Box, tmp_path: Path) -> None:
+    whole = learner(space)
+    whole.run(bumpy, sizes=[30, 60, 90])
+    kept = learner(space, path=tmp_path / "campaign")
+    kept.run(bumpy, sizes=[30, 60])
+    kept.close()
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        again.run(bumpy, sizes=[30, 60, 90])
+    assert np.array_equal(whole.labelled.X, again.labelled.X)
+    assert whole.history == again.history
+
+
+def in_memory(active: ActiveLearner) -> ActiveLearner:
+    """The same learner without its folder."""
+    active._state._campaign = None
+    return active
+
+
+def test_a_campaign_saved_late_is_the_same_campaign(tmp_path: Path) -> None:
+    active = learner(validation=(np.linspace(0, 1, 20)[:, None], np.zeros(20)))
+    active.run(bumpy, sizes=[30, 60])
+    active.save(tmp_path / "campaign")
+    active.close()
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert np.array_equal(again.ask(20), in_memory(active).ask(20))
+
+
+def test_what_came_after_the_last_step_counts_once_in_a_campaign_saved_late(tmp_path: Path) -> None:
+    active = learner()
+    active.run(bumpy, sizes=[30, 60])
+    rows = np.setdiff1d(np.arange(100), active.labelled.candidate)
+    active.tell(rows, bumpy(active.candidates.X[rows]))
+    active.save(tmp_path / "campaign")
+    again = ActiveLearner.read(tmp_path / "campaign")
+    np.testing.assert_array_equal(again.training_density(), active.training_density())
+    active.close()
+
+
+def test_a_campaign_saved_late_has_the_last_model_and_says_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, late = learner(path=tmp_path / "kept"), learner()
+    for active in (kept, late):
+        active.run(bumpy, sizes=[30, 60, 90])
+        assert active.model is not None  # a later one than the last step's
+    with caplog.at_level(logging.WARNING):
+        late.save(tmp_path / "late")
+    assert "all 3 steps, but density and model of the last only" in caplog.text
+    for active in (kept, late):
+        active.close()
+    files = [sorted(file.name for file in (tmp_path / name / "steps").iterdir()) for name in ("kept", "late")]
+    assert files[0][-2:] == files[1] == ["0002.lobal", "0002.model"]
+    journals = [(tmp_path / name / "journal.jsonl").read_text().splitlines() for name in ("kept", "late")]
+    asked = [[line for line in journal if json.loads(line)["event"] == "asked"] for journal in journals]
+    assert asked[0] == asked[1]
+    models = [MixtureRegressor.load(tmp_path / name / "steps" / "0002.model") for name in ("kept", "late")]
+    X = np.linspace(0, 1, 50)[:, None]
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+
+def test_a_campaign_that_could_not_be_saved_stays_in_memory(tmp_path: Path) -> None:
+    active = learner()
+    active.ask(5)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        active.save(tmp_path / "file")
+    active.tell(active.pending, np.zeros(5))
+    active.save(tmp_path / "campaign")
+    assert len(ActiveLearner.read(tmp_path / "campaign").labelled.y) == 5
+    with pytest.raises(ValueError, match=r"is kept in .*campaign already"):
+        active.save(tmp_path / "other")
+    active.close()
+
+
+def test_a_step_without_labels_since_goes_on_with_the_same_model(tmp_path: Path) -> None:
+    active = learner(path=tmp_path / "campaign")
+    active.run(bumpy, sizes=[30])
+    active.ask(10)
+    active.close()
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert again.headroom() == pytest.approx(active.headroom(), rel=1e-9)
+        assert np.array_equal(again.ask(10), in_memory(active).ask(10))
+
+
+def test_a_model_that_cannot_be_read_is_fitted_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with learner(path=tmp_path / "campaign") as active:
+        active.run(bumpy, sizes=[30])
+        active.ask(10)
+    (tmp_path / "campaign" / "steps" / "0001.model").write_bytes(b"spoilt")
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert again.model is not None
+    assert "cannot be read and is fitted again" in caplog.text
+
+
+def test_interrupted_by_the_keyboard_a_campaign_resumes_with_the_same_points(tmp_path: Path) -> None:
+    whole = learner()
+    whole.run(bumpy, sizes=[20, 40])
+    calls: list[float] = []
+
+    def interrupted(X: np.ndarray) -> np.ndarray:
+        if len(calls) == 27:
+            raise KeyboardInterrupt
+        calls.append(float(X[0, 0]))
+        return bumpy(X)
+
+    with pytest.raises(KeyboardInterrupt), learner(path=tmp_path / "campaign") as active:
+        active.run(interrupted, sizes=[20, 40])
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert (len(again.labelled.y), len(again.pending)) == (27, 13)
+        again.run(bumpy, sizes=[20, 40])
+    assert np.array_equal(whole.labelled.X, again.labelled.X)
+    assert np.array_equal(whole.labelled.y, again.labelled.y)
+    assert whole.history == again.history
+
+
+def test_a_step_that_could_not_be_written_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, active = learner(), learner(path=tmp_path / "campaign")
+    for each in (whole, active):
+        each.run(bumpy, sizes=[30])
+    before = active.training_density()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lobal.active.campaign.folder.save_record", full)
+        with pytest.raises(OSError, match="disk full"):
+            active.ask(10)
+    assert np.array_equal(active.training_density(), before)
+    assert len(active.history) == 1
+    assert np.array_equal(active.ask(10), whole.ask(10))
+    active.close()
+
+
+# Noise that is a function.
+
+
+def variance(X: np.ndarray) -> np.ndarray:
+    return 0.01 + 0.1 * X[:, 0]
+
+
+def test_a_noise_function_is_asked_for_again_and_the_campaign_goes_on_with_it(tmp_path: Path) -> None:
+    model = clone(MODEL).set_params(noise=variance)
+    whole, kept = learner(model=model), learner(model=model, path=tmp_path / "campaign")
+    whole.run(bumpy, sizes=[30, 60])
+    kept.run(bumpy, sizes=[30])
+    kept.close()
+    with pytest.raises(ValueError, match=r"was given a function as its noise.*load\(path, noise=function\)"):
+        ActiveLearner.load(tmp_path / "campaign")
+    with ActiveLearner.load(tmp_path / "campaign", noise=variance) as again:
+        again.run(bumpy, sizes=[30, 60])
+        assert np.array_equal(whole.labelled.X, again.labelled.X)
+        assert again.model is not None
+        assert again.model.noise is variance
+
+
+def test_a_look_at_a_campaign_with_a_noise_function_learns_the_noise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with learner(model=clone(MODEL).set_params(noise=variance), path=tmp_path / "campaign") as active:
+        active.run(bumpy, sizes=[30])
+    glance = ActiveLearner.read(tmp_path / "campaign")
+    assert "a constant noise is learned instead" in caplog.text
+    assert glance.model is not None
+    assert glance.model.noise is None
+    assert ActiveLearner.read(tmp_path / "campaign", noise=variance).model.noise is variance  # type: ignore[union-attr]
+
+
+def test_the_noise_of_a_campaign_cannot_be_changed(tmp_path: Path) -> None:
+    learner(model=clone(MODEL).set_params(noise=0.1), path=tmp_path / "campaign").close()
+    with pytest.raises(ValueError, match=r"begun with, 0\.1 .*leave noise out"):
+        ActiveLearner.load(tmp_path / "campaign", noise=variance)
+    ActiveLearner.load(tmp_path / "campaign").close()  # the lock was let go
+
+
+# Files.
+
+
+def test_a_memory_mapped_pool_stays_in_its_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "pool.npy", np.random.default_rng(0).random((300, 2)))
+    active = learner(Pool.from_npy(tmp_path / "pool.npy"), path=tmp_path / "campaign")
+    batch = active.ask(20)
+    active.tell(batch, np.asarray(active.candidates.X)[batch, 0])
+    active.close()
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert isinstance(again.candidates.X, np.memmap)
+    (tmp_path / "pool.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"pool\.npy, which is gone"):
+        ActiveLearner.load(tmp_path / "campaign")
+
+
+def test_a_running_campaign_can_be_looked_at(tmp_path: Path) -> None:
+    with learner(path=tmp_path / "campaign") as active:
+        active.run(bumpy, sizes=[30])
+        assert np.array_equal(ActiveLearner.read(tmp_path / "campaign").labelled.y, active.labelled.y)
+        with pytest.raises(BlockingIOError):
+            ActiveLearner.load(tmp_path / "campaign")
+
+
+# Fits that take less than the time until the kill, on any machine.
+QUICKEST = MixtureRegressor(engine="adam", max_epochs=3, n_inducing=20, n_gate_inducing=10)
+
+
+def slow_campaign(folder: Path, calls: Path) -> None:
+    """What a campaign's own process does, from the start or from where the last one died."""
+
+    def slow(X: np.ndarray) -> np.ndarray:
+        time.sleep(0.004)
+        with calls.open("a") as file:
+            file.write(f"{float(X[0, 0])!r}\n")
+        return bumpy(X)
+
+    started = (folder / "header.json").exists()
+    with ActiveLearner.load(folder) if started else learner(path=folder, model=QUICKEST) as active:
+        active.run(slow, sizes=[20, 40, 60])
+
+
+def run_for(seconds: float, folder: Path, calls: Path) -> bool:
+    """Run the campaign in a process of its own, killed after so long; true if it came to its end."""
+    process = multiprocessing.get_context("fork").Process(target=slow_campaign, args=(folder, calls))
+    process.start()
+    process.join(seconds)
+    process.kill()
+    process.join()
+    return process.exitcode == 0
+
+
+def test_killed_at_any_instant_a_campaign_resumes_with_the_same_points(tmp_path: Path) -> None:
+    whole = learner(model=QUICKEST)
+    whole.run(bumpy, sizes=[20, 40, 60])
+    rng, kills = np.random.default_rng(0), 0
+    while kills < 30:
+        folder, calls, before = tmp_path / f"after_{kills}", tmp_path / f"calls_{kills}", kills
+        while not run_for(0.8 * rng.random() * 1.2 ** (kills - before), folder, calls):
+            kills += 1
+        with ActiveLearner.load(folder) as again:
+            assert np.array_equal(whole.labelled.X, again.labelled.X)
+            assert np.array_equal(whole.labelled.y, again.labelled.y)
+        assert whole.history == again.history
+        # A label is bought twice only if the process died between the oracle's answer and the journal.
+        bought = calls.read_text().split()
+        assert len(set(bought)) == 60 <= len(bought) <= 60 + kills - before

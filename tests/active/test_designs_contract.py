@@ -1,0 +1,133 @@
+"""What every way of drawing candidates promises."""
+
+import math
+
+import hypothesis.extra.numpy as npst
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from lobal.active import designs as sampling
+from lobal.active.designs import Draw, draw_low_dispersion, draw_random
+
+DRAWS: dict[str, tuple[Draw, int]] = {
+    "random": (draw_random, 2),
+    "low dispersion in 1 dimension": (draw_low_dispersion, 1),
+    "low dispersion in 2 dimensions": (draw_low_dispersion, 2),
+    "low dispersion in 5 dimensions": (draw_low_dispersion, 5),
+    "low dispersion in 70 dimensions": (draw_low_dispersion, 70),
+}
+every_draw = pytest.mark.parametrize(("draw", "d"), DRAWS.values(), ids=DRAWS.keys())
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def sample(n: int, d: int) -> np.ndarray:
+    return np.random.default_rng(1).random((n, d))
+
+
+def ones(n: int) -> Tensor:
+    return torch.ones(n, dtype=torch.float64)
+
+
+def tensor(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@every_draw
+@given(weights=npst.arrays(np.float64, 20, elements=st.just(0.0) | st.floats(1e-12, 1e12)), seed=st.integers(0, 99))
+def test_as_many_different_candidates_are_drawn_as_asked_for(
+    draw: Draw, d: int, weights: np.ndarray, seed: int
+) -> None:
+    possible = np.flatnonzero(weights)
+    for b in {1, len(possible) // 2, len(possible)} - {0}:
+        if b <= len(possible):
+            drawn = draw(torch.from_numpy(weights), sample(20, d), b, generator=seeded(seed))
+            assert len(set(drawn.tolist())) == b
+            assert set(drawn.tolist()) <= set(possible.tolist())
+
+
+@every_draw
+def test_a_candidate_heavier_than_all_others_is_drawn_once(draw: Draw, d: int) -> None:
+    weights = ones(50)
+    weights[17] = 1e9
+    for seed in range(20):
+        drawn = draw(weights, sample(50, d), 10, generator=seeded(seed)).tolist()
+        assert drawn.count(17) == 1
+        assert len(set(drawn)) == 10
+
+
+@every_draw
+def test_repeated_candidates_follow_the_weights_where_different_ones_could_not(draw: Draw, d: int) -> None:
+    weights = tensor(1.0, 0.0, 3.0, 96.0)
+    drawn = draw(weights, sample(4, d), 10_000, generator=seeded(), repeated=True)
+    torch.testing.assert_close(drawn.bincount(minlength=4).double() / 100.0, weights, rtol=0.0, atol=0.7)
+
+
+@every_draw
+def test_nothing_can_be_drawn_where_no_weight_is_positive(draw: Draw, d: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and 0 candidates can be drawn"):
+        draw(0.0 * ones(3), sample(3, d), 1, generator=seeded(), repeated=True)
+
+
+@every_draw
+def test_single_draws_are_in_proportion_to_the_weights(draw: Draw, d: int) -> None:
+    weights, X, generator = tensor(1.0, 2.0, 0.0, 3.0, 4.0), sample(5, d), seeded()
+    drawn = torch.cat([draw(weights, X, 1, generator=generator) for _ in range(1500)])
+    frequency = drawn.bincount(minlength=5).double() / 1500
+    torch.testing.assert_close(frequency, weights / 10.0, rtol=0.0, atol=0.04)  # three standard deviations
+
+
+@every_draw
+def test_batches_follow_the_weights(draw: Draw, d: int) -> None:
+    X, generator = sample(1000, d), seeded()
+    weights = torch.from_numpy(np.where(X[:, 0] < 0.5, 4.0, 1.0))
+    heavy = weights[weights == 4.0].sum() / weights.sum()
+    drawn = torch.cat([draw(weights, X, 20, generator=generator) for _ in range(200)])
+    assert (X[drawn.numpy(), 0] < 0.5).mean() == pytest.approx(heavy.item(), abs=0.02)
+
+
+@every_draw
+def test_a_seed_repeats_the_draw_whatever_the_units_of_the_weights(draw: Draw, d: int) -> None:
+    weights, X = torch.from_numpy(sample(100, 1)[:, 0]), sample(100, d)
+    first, second = (draw(factor * weights, X, 10, generator=seeded(7)) for factor in (1.0, 1024.0))
+    assert first.tolist() == second.tolist()
+    assert first.tolist() != draw(weights, X, 10, generator=seeded(8)).tolist()
+
+
+@every_draw
+def test_draws_of_many_candidates_come_from_all_parts_of_them(
+    draw: Draw, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PART", 7)
+    weights, X, generator = torch.arange(100, dtype=torch.float64), sample(100, d), seeded()
+    drawn = torch.cat([draw(weights, X, 10, generator=generator) for _ in range(60)])
+    frequency = drawn.bincount(minlength=100).double().reshape(10, 10).sum(1) / 60
+    expected = weights.reshape(10, 10).sum(1) / weights.sum() * 10.0
+    torch.testing.assert_close(frequency, expected, rtol=0.0, atol=0.5)
+    assert len(set(draw(weights, X, 99, generator=generator).tolist())) == 99
+
+
+@every_draw
+@pytest.mark.parametrize("b", [0, 4])
+def test_more_than_there_are_is_refused_with_both_numbers(draw: Draw, d: int, b: int) -> None:
+    with pytest.raises(ValueError, match=rf"between 1 and 3 candidates can be drawn .*, of 5\), got b={b}"):
+        draw(tensor(1.0, 0.0, 2.0, 0.0, 3.0), sample(5, d), b, generator=seeded())
+
+
+@every_draw
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_bad_weights_are_refused_and_shown(draw: Draw, d: int, bad: float) -> None:
+    with pytest.raises(ValueError, match=f"finite and at least zero, got {bad} at candidate 1"):
+        draw(tensor(1.0, bad, 2.0), sample(3, d), 1, generator=seeded())
+
+
+@every_draw
+def test_integer_inputs_with_many_ties_can_be_drawn_from(draw: Draw, d: int) -> None:
+    X = np.zeros((40, d), dtype=np.int64)
+    assert len(set(draw(ones(40), X, 40, generator=seeded()).tolist())) == 40

@@ -1,0 +1,365 @@
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from lobal import Box, MixtureRegressor, Pool
+from lobal.core.doppler import Doppler
+from tests.learner_setting import MODEL, bumpy, learner, pool
+
+
+def test_asked_points_are_distinct_rows_and_never_come_twice() -> None:
+    active = learner(pool(100))
+    seen: list[int] = []
+    for n in (30, 30, 40):
+        batch = active.ask(n)
+        active.tell(batch, bumpy(active.candidates.X[batch]))
+        seen += batch.tolist()
+    assert sorted(seen) == list(range(100))
+
+
+@pytest.mark.parametrize("draw", ["random", "low_dispersion"])
+def test_a_pool_can_be_labelled_to_its_last_point(draw: str) -> None:
+    active = learner(pool(60), draw=draw)
+    active.run(bumpy, sizes=[30, 50, 59, 60])
+    assert len(set(active.labelled.candidate)) == 60
+
+
+def test_asking_for_more_than_there_is_says_so() -> None:
+    active = learner(pool(20))
+    active.ask(15)
+    with pytest.raises(ValueError, match="6 points are asked for, but only 5 of the pool's 20 are left"):
+        active.ask(6)
+    with pytest.raises(ValueError, match="25 labels are wanted, but the pool has 20 points"):
+        active.run(bumpy, sizes=[10, 25])
+
+
+def test_a_box_is_asked_for_inputs_inside_it() -> None:
+    active = learner(Box([-1.0, 5.0], [1.0, 6.0], n_candidates=256))
+    first = active.ask(30)
+    active.tell(first, first[:, 0])
+    second = active.ask(30)
+    for X in (first, second):
+        assert X.shape == (30, 2)
+        assert ((X >= [-1.0, 5.0]) & (X <= [1.0, 6.0])).all()
+
+
+@pytest.mark.parametrize("draw", ["random", "low_dispersion"])
+def test_a_batch_larger_than_the_grid_of_a_box_still_follows_the_density(draw: str) -> None:
+    quarter = Box(0.0, 1.0, n_candidates=64, test_density=lambda X: np.where(X[:, 0] < 0.25, 9.0, 1.0))
+    assert np.mean(learner(quarter, draw=draw).ask(3000) < 0.25) == pytest.approx(0.75, abs=0.03)
+
+
+def test_points_outside_a_box_are_refused() -> None:
+    active = learner(Box([-1.0, 5.0], [1.0, 6.0], n_candidates=256))
+    for point in ([0.0, 6.1], [[0.0, 5.5], [-2.0, 5.5]], [0.0, np.inf]):
+        with pytest.raises(ValueError, match=r"in the box from \[-1\.0, 5\.0\] to \[1\.0, 6\.0\], got \["):
+            active.tell(point, np.zeros(len(np.atleast_2d(point))))
+    active.tell([1.0 + 1e-9, 6.0], 1.0)  # written with few digits
+    assert len(active.labelled.y) == 1
+
+
+def test_more_points_go_where_the_function_is_complex() -> None:
+    active = learner(pool(4000), model=MixtureRegressor(max_epochs=60, n_inducing=100))
+    active.run(bumpy, sizes=[150, 300, 600])
+    late = active.labelled.X[150:, 0]
+    assert np.mean(late < 0.25) > 0.35
+    assert np.isclose(active.training_density().mean(), active.candidates.pool_density.numpy().mean(), rtol=0.2)
+
+
+def test_partial_and_shuffled_labels_are_the_same_as_all_at_once() -> None:
+    whole, parts = learner(), learner()
+    batch = whole.ask(40)
+    assert np.array_equal(parts.ask(40), batch)
+    whole.tell(batch, bumpy(whole.candidates.X[batch]))
+    for row in np.random.default_rng(1).permutation(batch):
+        parts.tell(row, bumpy(parts.candidates.X[[row]]))
+    assert np.array_equal(whole.labelled.y, parts.labelled.y)
+    assert np.array_equal(whole.ask(20), parts.ask(20))
+
+
+def test_pending_points_are_known_and_not_asked_for_again() -> None:
+    active = learner()
+    batch = active.ask(40)
+    active.tell(batch[:25], bumpy(active.candidates.X[batch[:25]]))
+    assert set(active.pending) == set(batch[25:])
+    assert not set(active.ask(10)) & set(batch)
+
+
+def test_points_nobody_asked_for_are_learned_from() -> None:
+    active = learner()
+    rows = np.arange(50)
+    active.tell(rows, bumpy(active.candidates.X[rows]))
+    assert len(active.labelled.y) == 50
+    assert not set(active.ask(30)) & set(rows)
+
+
+def test_several_labels_of_one_point_are_all_kept() -> None:
+    active = learner()
+    active.tell([3, 3, 3], [1.0, 1.1, 0.9])
+    active.tell(3, 1.2)
+    assert active.labelled.y.tolist() == [1.0, 1.1, 0.9, 1.2]
+    assert len(np.unique(active.labelled.X)) == 1
+
+
+def test_equal_rows_of_a_pool_are_different_points() -> None:
+    active = learner(Pool([[0.1], [0.5], [0.5], [0.9]]))
+    active.tell([1, 2], [1.0, 2.0])
+    assert active.labelled.candidate.tolist() == [1, 2]
+    assert set(active.ask(2)) == {0, 3}
+
+
+def test_the_density_of_points_nobody_asked_for_is_estimated() -> None:
+    active = learner(pool(1000))
+    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
+    active.tell(left, bumpy(active.candidates.X[left]))
+    density = active.training_density()
+    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
+
+
+def test_a_failed_point_that_is_labelled_after_all_counts() -> None:
+    active = learner()
+    row = int(active.ask(1)[0])
+    active.tell(row, math.nan)
+    active.tell(row, 1.0)
+    assert active.labelled.y.tolist() == [1.0]
+    assert active._state.ledger.size == 1
+
+
+def test_failed_labels_are_neither_learned_nor_asked_for_again() -> None:
+    active = learner(pool(60))
+    batch = active.ask(30)
+    labels = bumpy(active.candidates.X[batch])
+    labels[:5] = math.nan
+    active.tell(batch, labels)
+    assert len(active.labelled.y) == 25
+    assert not len(active.pending)
+    assert not set(active.ask(30)) & set(batch[:5])
+
+
+def test_an_oracle_that_sometimes_raises_loses_those_points_only() -> None:
+    active = learner()
+
+    def moody(X: np.ndarray) -> np.ndarray:
+        if X[0, 0] > 0.8:
+            raise RuntimeError("diverged")
+        return bumpy(X)
+
+    active.run(moody, sizes=[40], points_per_call=1)
+    assert 20 < len(active.labelled.y) < 40
+    assert active.labelled.X.max() <= 0.8
+
+
+def test_an_oracle_that_always_raises_ends_the_run_and_gives_nothing_up() -> None:
+    active = learner()
+
+    def broken(X: np.ndarray) -> np.ndarray:
+        raise OSError("no licence")
+
+    with pytest.raises(RuntimeError, match="failed at all 20 points") as caught:
+        active.run(broken, sizes=[20])
+    assert isinstance(caught.value.__cause__, OSError)
+    assert len(active.pending) == 20
+    active.run(bumpy, sizes=[20])
+    assert len(active.labelled.y) == 20
+
+
+def test_an_oracle_of_the_wrong_shape_is_refused_and_its_points_stay_pending() -> None:
+    active = learner()
+    with pytest.raises(ValueError, match=r"oracle was given 20 points .* shape \(20,\), got \(20, 1\)"):
+        active.run(lambda X: bumpy(X)[:, None], sizes=[20])
+    assert len(active.pending) == 20
+
+
+def test_interrupted_in_memory_a_run_goes_on_with_the_same_points() -> None:
+    whole, active = learner(), learner()
+    whole.run(bumpy, sizes=[30, 60], points_per_call=10)
+    calls = iter(range(100))
+
+    def interrupted(X: np.ndarray) -> np.ndarray:
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return bumpy(X)
+
+    with pytest.raises(KeyboardInterrupt):
+        active.run(interrupted, sizes=[30, 60], points_per_call=10)
+    assert (len(active.labelled.y), len(active.pending)) == (40, 20)
+    active.run(interrupted, sizes=[30, 60], points_per_call=10)
+    assert np.array_equal(whole.labelled.X, active.labelled.X)
+    assert np.array_equal(whole.labelled.y, active.labelled.y)
+
+
+def test_expected_points_are_pending_like_those_asked_for() -> None:
+    active = learner(pool(1000))
+    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
+    active.expect(left)
+    assert set(active.pending) == set(left)
+    density = active.training_density()
+    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
+    assert not set(active.ask(100)) & set(left)
+    active.tell(left[:20], np.zeros(20))
+    assert len(active.pending) == 280
+
+
+def test_expecting_a_point_twice_or_one_with_a_label_changes_nothing() -> None:
+    active = learner()
+    active.tell([3, 4], [1.0, math.nan])
+    before = active.training_density()
+    active.expect([3, 4])
+    active.expect([])
+    assert len(active.pending) == 0
+    assert np.array_equal(active.training_density(), before)
+
+
+def test_what_a_learner_gives_away_can_be_changed_without_harm() -> None:
+    active = learner()
+    active.training_density()[:] = 0.0
+    assert active.training_density().min() > 0.0
+
+
+def test_workers_side_by_side_give_the_same_campaign() -> None:
+    alone, together = learner(), learner()
+    alone.run(bumpy, sizes=[30, 60])
+
+    def late(X: np.ndarray) -> np.ndarray:
+        time.sleep(0.003 * float(X[0, 0]))
+        return bumpy(X)
+
+    with ThreadPoolExecutor(4) as workers:
+        together.run(late, sizes=[30, 60], executor=workers)
+    assert np.array_equal(alone.labelled.X, together.labelled.X)
+    assert np.array_equal(alone.labelled.y, together.labelled.y)
+
+
+@pytest.mark.parametrize("draw", ["random", "low_dispersion"])
+@pytest.mark.parametrize("space", [pool(), Box(0.0, 1.0, n_candidates=512)], ids=["pool", "box"])
+def test_a_seed_repeats_the_campaign(space: Pool | Box, draw: str) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        active = learner(space, seed=seed, draw=draw)
+        active.run(bumpy, sizes=[30, 60])
+        runs.append(active.labelled.X)
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_callbacks_see_every_size() -> None:
+    sizes: list[int] = []
+    learner().run(bumpy, sizes=[20, 40], callbacks=[lambda active: sizes.append(len(active.labelled.y))])
+    assert sizes == [20, 40]
+
+
+def test_the_record_has_a_step_for_every_batch() -> None:
+    active = learner()
+    active.run(bumpy, sizes=[30, 60, 90])
+    assert active.history.sizes == (0, 30, 60)
+    assert active.history[0].gamma_1 is None
+    found = active.history[2].to_fields()
+    assert found["gamma_1"] >= 1.0
+    assert found["validation_error"] > 0.0
+    assert 0.0 < found["attainable"] <= 1.0 + 1e-9
+
+
+def test_densities_are_at_equal_norm_with_the_pool() -> None:
+    active = learner()
+    active.run(bumpy, sizes=[60])
+    p_X = active.candidates.pool_density.numpy()
+    for density in (active.superior_density(), active.training_density()):
+        assert np.mean(density / p_X) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_importance_weights_undo_the_active_density() -> None:
+    active = learner(pool(3000))
+    active.run(bumpy, sizes=[100, 400])
+    x, w = active.labelled.X[:, 0], active.importance_weights()
+    assert np.average(x, weights=w) == pytest.approx(0.5, abs=0.06)
+
+
+def test_fits_take_importance_weights_and_inducing_weights_of_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+    fit = MixtureRegressor.fit
+
+    def recorded(model: MixtureRegressor, X: Any, y: Any, sample_weight: Any, **options: Any) -> MixtureRegressor:
+        given.append({"sample_weight": sample_weight, **options})
+        return fit(model, X, y, sample_weight, **options)
+
+    monkeypatch.setattr(MixtureRegressor, "fit", recorded)
+    active = learner()
+    active.run(bumpy, sizes=[30])
+    complexity, p_1 = active.local_complexity(), active.training_density()
+    active.run(bumpy, sizes=[60])
+    p_2, rows = active.training_density(), active.labelled.candidate
+    assert active.model is not None
+    assert len(given) == 2
+    assert given[0]["inducing_weight"] is None  # there is no step before the first
+    np.testing.assert_allclose(given[1]["inducing_weight"], np.sqrt(complexity / p_2)[rows], rtol=1e-9)
+    q = active.candidates.test_density.numpy()
+    assert not np.allclose(p_1, p_2)
+    ratio = given[1]["sample_weight"] / (q / p_2)[rows]
+    np.testing.assert_allclose(ratio, np.median(ratio), rtol=1e-9)
+
+
+def test_importance_weights_make_up_for_failures() -> None:
+    active = learner(pool(4000), model=None)
+    batch = active.ask(1000)
+    x = active.candidates.X[batch, 0]
+    fails = (x > 0.5) & (np.random.default_rng(0).random(1000) < 0.8)
+    active.tell(batch, np.where(fails, math.nan, x))
+    assert len(active.failed) == fails.sum()
+    x, w = active.labelled.X[:, 0], active.importance_weights()
+    assert np.mean(x) < 0.4
+    assert np.average(x, weights=w) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_region_without_labels_does_not_take_ever_more_points() -> None:
+    active = learner(pool(2000))
+
+    def diverging(X: np.ndarray) -> np.ndarray:
+        return np.where(X[:, 0] > 0.8, math.nan, bumpy(X))
+
+    active.run(diverging, sizes=[100, 120, 140, 160])  # batches so small that all of them could go there
+    assert (active.candidates.X[active.failed, 0] > 0.8).all()
+    late = np.concatenate([step.indices for step in active.history.steps[1:]])
+    assert np.mean(active.candidates.X[late, 0] > 0.8) < 0.5
+
+
+def test_the_superior_density_respects_noise_that_varies() -> None:
+    doppler = Doppler(heteroscedastic=True)
+    rng = np.random.default_rng(0)
+
+    def variance(X: np.ndarray) -> np.ndarray:
+        return doppler.noise_variance(X[:, 0])
+
+    model = clone(MODEL).set_params(noise=variance)
+    space = Pool(rng.random((800, 1)), test_density=lambda X: 1.0 + X[:, 0])
+    active = learner(space, model=model)
+    active.run(lambda X: doppler.labels(X[:, 0], rng), sizes=[100, 200])
+    x = active.candidates.X
+    q = active.candidates.test_density.numpy()
+    ratio = active.superior_density() / np.sqrt(active.local_complexity() * q * variance(x))
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+    assert active.model is not None
+    np.testing.assert_allclose(active.model.noise_variance(x), variance(x))
+
+
+def test_complexity_needs_labels() -> None:
+    with pytest.raises(ValueError, match="from 10 labels on, there are 0"):
+        learner().local_complexity()
+
+
+@pytest.mark.parametrize(
+    ("batch", "labels", "message"),
+    [
+        ([1, 2], [1.0], "2 points need as many labels"),
+        ([1000], [1.0], r"row numbers 0 \.\.\. 499"),
+        ([0.5], [1.0], "row numbers"),
+        ([-1], [1.0], "row numbers"),
+    ],
+)
+def test_wrong_labels_are_refused(batch: Any, labels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        learner().tell(batch, labels)

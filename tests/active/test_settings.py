@@ -1,0 +1,159 @@
+"""What a learner refuses to be told; every message says what was expected and got."""
+
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lobal import MixtureRegressor, Pool
+from lobal.active.settings import (
+    checked_model,
+    checked_sizes,
+    checked_space,
+    checked_validation,
+    learner_settings,
+    whole_number,
+)
+
+GOOD = {
+    "seed": 3,
+    "smoothness": math.inf,
+    "intrinsic_dimension": 1.5,
+    "exploration": 0.1,
+    "draw": "random",
+    "shrink_inducing": False,
+    "model": MixtureRegressor(),
+}
+
+
+def test_settings_are_plain_data() -> None:
+    given = GOOD | {"seed": np.int64(3), "smoothness": 2, "exploration": np.float32(0.5)}
+    settings = learner_settings(**given)
+    assert json.loads(json.dumps(settings)) == settings
+    assert (settings["seed"], settings["smoothness"], settings["exploration"]) == (3, 2.0, 0.5)
+
+
+def test_functions_among_the_models_options_are_named_and_not_kept() -> None:
+    settings = learner_settings(**GOOD | {"model": MixtureRegressor(noise=lambda X: X[:, 0], random_state=7)})
+    assert settings["functions"] == ["noise"]
+    assert settings["model"]["noise"] is None
+    assert settings["model"]["random_state"] is None  # the learner's seed takes its place
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("seed", -1, "seed must be a whole number, at least 0, got -1"),
+        ("seed", 1.5, "seed must be a whole number, at least 0, got 1.5 of type float"),
+        ("seed", True, "seed must be a whole number"),
+        ("seed", None, "got None of type NoneType"),
+        ("smoothness", 0.0, r"smoothness must be above 0, got 0\.0; math\.inf"),
+        ("smoothness", math.nan, "smoothness must be above 0, got nan"),
+        ("smoothness", "smooth", "smoothness must be a number, got 'smooth' of type str"),
+        ("intrinsic_dimension", -2, "intrinsic_dimension must be above 0, got -2.0; leave it out"),
+        ("intrinsic_dimension", math.inf, "intrinsic_dimension must be above 0"),
+        ("intrinsic_dimension", [2], r"intrinsic_dimension must be a number, got \[2\] of type list"),
+        ("exploration", 1.5, r"exploration must be between 0 and 1, got 1\.5"),
+        ("exploration", False, "exploration must be a number, got False"),
+        ("draw", "lots", r"draw must be one of \['low_dispersion', 'random'\], got 'lots'"),
+        ("draw", ["random"], r"got \['random'\]"),
+        ("shrink_inducing", 1, "shrink_inducing must be True or False, got 1 of type int"),
+        ("shrink_inducing", "yes", "shrink_inducing must be True or False, got 'yes' of type str"),
+    ],
+)
+def test_wrong_settings_are_refused_with_what_was_expected(option: str, value: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        learner_settings(**GOOD | {option: value})
+
+
+@pytest.mark.parametrize("space", [[[0.0], [1.0]], np.zeros((3, 1)), None, Pool])
+def test_a_space_is_a_pool_or_a_box(space: Any) -> None:
+    with pytest.raises(TypeError, match=r"lobal\.Pool of candidates or a lobal\.Box, got .* write lobal\.Pool\(X\)"):
+        checked_space(space)
+
+
+@pytest.mark.parametrize("model", [MixtureRegressor, "mixture", 5])
+def test_a_model_is_a_mixture_regressor(model: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be a lobal\.MixtureRegressor, such as .*, got "):
+        checked_model(model)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (np.zeros((3, 2)), r"must be a pair \(X, y\)"),
+        (([[0.0]],), r"must be a pair \(X, y\)"),
+        (([0.0, 1.0], [0.0, 1.0]), r"X of validation must have shape \(n, d\), got shape \(2,\)"),
+        (([[0.0], [1.0]], [0.0, 1.0]), r"must have 2 columns, .* got shape \(2, 1\)"),
+        (([[0.0, 1.0]], [0.0, 1.0]), r"must be 1 finite labels, .* got shape \(2,\)"),
+        (([[0.0, 1.0]], [math.nan]), "NaN or infinite"),
+        (([[0.0, math.nan]], [1.0]), "X of validation must be finite, got nan at row 0, column 1"),
+        (([[0.0, 1.0]], ["high"]), "y of validation must be numbers"),
+    ],
+)
+def test_validation_is_inputs_and_labels(validation: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        checked_validation(validation, 2)
+
+
+@pytest.mark.parametrize("sizes", [[], [20, 20], [30, 20], [0, 5], [2.5], ["2"], 5], ids=str)
+def test_sizes_are_whole_and_ascend(sizes: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"sizes .*got"):
+        checked_sizes(sizes, None)
+
+
+def test_a_long_value_is_cut_short_in_a_message() -> None:
+    with pytest.raises(ValueError, match=r"got \[0, 1, 2.*\.\.\. of type list$") as caught:
+        whole_number("seed", list(range(1000)), least=0)
+    assert len(str(caught.value)) < 160
+
+
+def test_a_learner_checks_its_options_before_it_computes_anything() -> None:
+    """In a process of its own: here, types are checked at every call before the learner can."""
+    code = """
+import lobal
+X = [[k / 9] for k in range(10)]
+density = lambda X: (_ for _ in ()).throw(AssertionError("computed"))
+for options in (
+    {"seed": "one"}, {"model": lobal.MixtureRegressor}, {"validation": 5}, {"exploration": "much"}, {"draw": 1},
+    {"smoothness": None}, {"intrinsic_dimension": "two"}, {"shrink_inducing": None},
+):
+    try:
+        lobal.ActiveLearner(lobal.Pool(X, density=density), **options)
+    except (TypeError, ValueError) as error:
+        assert str(error).startswith(next(iter(options))) and "got" in str(error), error
+    else:
+        raise AssertionError(options)
+learner = lobal.ActiveLearner(lobal.Pool(X))
+for call in (
+    lambda: lobal.ActiveLearner(X), lambda: learner.ask(2.0), lambda: learner.ask("all"),
+    lambda: learner.run(None, sizes=[5]), lambda: learner.run(len, sizes=[5], points_per_call=0),
+    lambda: learner.save(5),
+):
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        assert "must be" in str(error) and "got" in str(error), error
+    else:
+        raise AssertionError("nothing was wrong")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_smoothness_of_a_learner_is_a_number_and_says_where_to_get_one() -> None:
+    with pytest.raises(TypeError, match=r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"):
+        learner_settings(**GOOD | {"smoothness": "estimate"})
+    with pytest.raises(
+        ValueError, match=r"a learner takes smoothness itself, got 'estimate' as its model's; math\.inf"
+    ):
+        learner_settings(**GOOD | {"model": MixtureRegressor(smoothness="estimate")})
+
+
+def test_noise_to_be_estimated_is_kept_as_a_word() -> None:
+    settings = learner_settings(**GOOD | {"model": MixtureRegressor(noise="estimate")})
+    assert settings["model"]["noise"] == "estimate"
+    assert settings["functions"] == []

@@ -1,0 +1,140 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lobal.active.spaces import Box, Pool
+from lobal.core import arrays
+
+ROWS = [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        ROWS,
+        np.array(ROWS),
+        np.array(ROWS, dtype=np.float32),
+        pd.DataFrame(ROWS),
+        pd.DataFrame({"a": [True, 0], "b": 2}),
+    ],
+    ids=["list", "integers", "float32", "frame", "mixed frame"],
+)
+def test_a_pool_takes_lists_arrays_and_frames(X: Any) -> None:
+    pool = Pool(X)
+    assert pool.dimension == 2
+    np.testing.assert_array_equal(pool.X, np.asarray(X, dtype=float))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
+def test_an_array_is_neither_copied_nor_cast(dtype: type) -> None:
+    X = np.array(ROWS, dtype=dtype)
+    assert Pool(X).X is X
+
+
+def test_a_pool_in_a_file_stays_there(tmp_path: Path) -> None:
+    np.save(tmp_path / "pool.npy", np.arange(20, dtype=np.float32).reshape(10, 2))
+    pool = Pool.from_npy(tmp_path / "pool.npy", test_density="uniform")
+    assert isinstance(pool.X, np.memmap)
+    assert (len(pool), pool.dimension, pool.X.dtype, pool.test_density) == (10, 2, np.float32, "uniform")
+
+
+def test_an_archive_is_no_pool(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pool.npz", X=np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"must hold one array, got an archive; use numpy\.load"):
+        Pool.from_npy(tmp_path / "pool.npz")
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([1.0, 2.0], r"got shape \(2,\); use X.reshape\(-1, 1\) for a single column"),
+        (np.ones((2, 2, 2)), r"must have shape \(n, d\) with n and d at least 1, got shape \(2, 2, 2\)"),
+        (np.ones((0, 2)), r"at least 1, got shape \(0, 2\)"),
+        (np.ones((2, 0)), r"at least 1, got shape \(2, 0\)"),
+        ([["a", "b"]], "must be real numbers, got dtype <U1"),
+        (pd.DataFrame({"a": ["x", 1]}), "X must be numbers, got could not convert string"),
+        ([[1j]], "must be real numbers, got dtype complex128"),
+        ([[1.0, 2.0], [3.0, np.nan]], "must be finite, got nan at row 1, column 1"),
+        ([[np.inf]], "must be finite, got inf at row 0, column 0"),
+    ],
+)
+def test_impossible_pools_are_refused_and_shown(X: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Pool(X)
+
+
+def test_a_bad_number_is_found_in_a_later_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "SLICE_ENTRIES", 6)
+    X = np.ones((10, 2))
+    X[8, 1] = -np.inf
+    with pytest.raises(ValueError, match="got -inf at row 8, column 1"):
+        Pool(X)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_densities_come_as_float64_columns(shape: tuple[int, ...]) -> None:
+    values = np.array([1, 2, 3]).reshape(shape)
+    pool = Pool(ROWS, density=values, test_density=values.tolist())
+    np.testing.assert_array_equal(pool.density, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(pool.test_density, [1.0, 2.0, 3.0])
+    assert isinstance(pool.density, np.ndarray)
+    assert pool.density.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("densities", "message"),
+    [
+        ({"density": [1.0, 0.0, 1.0]}, "density must be finite and above zero, got 0.0 at row 1"),
+        ({"density": [1.0, 2.0]}, r"density must be a number or have shape \(3,\), got shape \(2,\)"),
+        ({"test_density": [1.0, -2.0, 1.0]}, "test_density must be finite and at least zero, got -2.0 at row 1"),
+        (
+            {"test_density": "box"},
+            "test_density must be 'pool', 'uniform', values at the pool or a function, got 'box'",
+        ),
+        ({"test_density": np.ones((3, 3))}, r"got shape \(3, 3\)"),
+    ],
+)
+def test_impossible_densities_are_refused_and_shown(densities: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Pool(ROWS, **densities)
+
+
+def test_functions_are_kept_as_densities() -> None:
+    def density(X: np.ndarray) -> np.ndarray:
+        return np.ones(len(X))
+
+    pool = Pool(ROWS, density=density, test_density=density)
+    assert pool.density is density
+    assert pool.test_density is density
+
+
+def test_a_box_takes_numbers_and_sequences() -> None:
+    line, plane = Box(0, 1), Box([0, -1], np.array([1, 2], dtype=np.float32), n_candidates=64)
+    assert (line.dimension, line.lower.tolist(), line.upper.tolist()) == (1, [0.0], [1.0])
+    assert (plane.dimension, plane.n_candidates, plane.upper.tolist()) == (2, 64, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lower": [0.0, 1.0], "upper": [1.0, 1.0]}, r"lower must lie below upper, got \[0.0, 1.0\] and \[1.0, 1.0\]"),
+        ({"lower": [0.0], "upper": [1.0, 1.0]}, "equally long, got 1 and 2 values"),
+        ({"lower": np.nan, "upper": 1.0}, "lower must be a list of finite numbers, one per input column, got nan"),
+        ({"lower": 0.0, "upper": np.inf}, "upper must be a list of finite numbers"),
+        ({"lower": [], "upper": []}, "lower must be a list of finite numbers"),
+        ({"lower": [[0.0]], "upper": [[1.0]]}, "lower must be a list of finite numbers"),
+        ({"lower": 0.0, "upper": 1.0, "n_candidates": 0}, "n_candidates must be at least 1, got 0"),
+        ({"lower": 0.0, "upper": 1.0, "test_density": "pool"}, "of a box must be 'uniform' or a function, got 'pool'"),
+    ],
+)
+def test_impossible_boxes_are_refused_and_shown(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Box(**arguments)
+
+
+def test_spaces_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError, match="cannot assign to field"):
+        Box(0.0, 1.0).n_candidates = 3  # type: ignore[misc]

@@ -1,0 +1,212 @@
+import csv
+import math
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import lobal
+from lobal.cli.app import app
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_help_names_the_commands() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert "demo" in result.output
+
+
+def test_the_demos_help_explains_its_options() -> None:
+    output = invoke("demo", "--help").output
+    assert all(option in output for option in ("--n", "--seeds", "--output", "--quiet", "report.html"))
+
+
+def test_version() -> None:
+    assert invoke("--version").output.strip() == f"lobal {lobal.__version__}"
+
+
+@pytest.mark.parametrize("arguments", [("--n", 3), ("--n", "many"), ("--seeds", 0), ("--unknown",)])
+def test_bad_input_exits_with_two_and_no_traceback(arguments: tuple[Any, ...], tmp_path: Path) -> None:
+    result = invoke("demo", *arguments, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = invoke("demo", "--n", 128, "--quiet", "--output", tmp_path / "file")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_tiny_demo_compares_both_arms_and_leaves_figures_and_a_page(tmp_path: Path) -> None:
+    result = invoke("demo", "--n", 128, "--seeds", 1, "--quiet", "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert all(size in result.output for size in ("16", "32", "64", "128"))
+    assert "rho" in result.output
+    assert (tmp_path / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "overview.png").exists()
+    assert "Active learning of the Doppler function" in (tmp_path / "report.html").read_text()
+
+
+def test_the_package_runs_as_a_module() -> None:
+    call = [sys.executable, "-m", "lobal.cli", "--version"]
+    assert (
+        subprocess.run(call, check=True, capture_output=True, text=True).stdout.strip() == f"lobal {lobal.__version__}"
+    )
+
+
+def test_the_public_names_are_listed_before_they_are_used() -> None:
+    code = "import sys, lobal; sys.exit(not {*lobal.__all__} <= {*dir(lobal)} or 'torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    code = "import sys, lobal.cli.app; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def said(result: Result) -> str:
+    """What was printed, without the frame around errors and the line breaks it makes."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a pool of 60 points and labels of 30, two of them failed; models in it are small."""
+    from lobal.cli import suggestion
+
+    model = lobal.MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10)
+    monkeypatch.setattr(suggestion, "ActiveLearner", partial(lobal.ActiveLearner, model=model))
+    monkeypatch.chdir(tmp_path)
+    x = [k / 60 for k in range(60)]
+    Path("pool.csv").write_text("id,x\n" + "".join(f"p{k},{x[k]}\n" for k in range(60)))
+    labels = ["" if k in (4, 8) else str(math.sin(3.0 / (x[k] + 0.1))) for k in range(0, 60, 2)]
+    Path("labels.csv").write_text("id,y\n" + "".join(f"p{2 * k},{label}\n" for k, label in enumerate(labels)))
+    return tmp_path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_suggestions_come_with_identifiers_inputs_and_reasons(files: Path) -> None:
+    result = invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5)
+    assert result.exit_code == 0, result.output
+    rows = rows_of(files / "next.csv")
+    assert list(rows[0]) == ["id", "x", "local_complexity", "superior_density"]
+    assert len({row["id"] for row in rows}) == 5
+    assert all(int(row["id"][1:]) % 2 == 1 for row in rows)  # neither labelled nor failed
+    assert all(float(row["x"]) == int(row["id"][1:]) / 60 for row in rows)
+    assert "2 rows without a target" in said(result)
+    assert (files / "next.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_without_identifiers_suggestions_are_row_numbers(files: Path) -> None:
+    pool = rows_of(files / "pool.csv")
+    (files / "pool.csv").write_text("x\n" + "".join(f"{row['x']}\n" for row in pool))
+    (files / "labels.csv").write_text("x,y\n" + "".join(f"{row['x']},1.5\n" for row in pool[:3]))
+    arguments = ("--target", "y", "--number", 4, "--output", "new/next.csv", "--report", "why.html", "--quiet")
+    result = invoke("suggest", "pool.csv", "labels.csv", *arguments)
+    assert (result.exit_code, result.output) == (0, "")
+    rows = rows_of(files / "new" / "next.csv")
+    assert all(row["x"] == pool[int(row["row"])]["x"] for row in rows)
+    assert all(int(row["row"]) >= 3 and row["local_complexity"] == "" for row in rows)  # too few labels for a model
+    assert (files / "why.html").exists()
+
+
+def test_pending_points_are_not_suggested_again_and_count_in_the_density(files: Path) -> None:
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
+    invoke(*call, "--number", 10)
+    more = ("--pending", "next.csv", "--number", 10, "--output", "more.csv")
+    result = invoke(*call, *more)
+    assert result.exit_code == 0, result.output
+    assert "10 rows are pending" in said(result)
+    last = invoke(*call, "--pending", "next.csv", "--pending", "more.csv", "--number", 10, "--output", "last.csv")
+    assert last.exit_code == 0, last.output
+    batches = [{row["id"] for row in rows_of(files / name)} for name in ("next.csv", "more.csv", "last.csv")]
+    assert len(batches[0] | batches[1] | batches[2]) == 30
+    assert "60 candidates" in (files / "last.html").read_text()
+    assert "28 labels so far, 30 to come, 2 failed" in (files / "last.html").read_text()
+    too_many = invoke(*call, "--pending", "next.csv", "--number", 21, "--output", "none.csv")
+    assert "has 20 left: of its 60, 30 are labelled or failed and 10 are pending" in said(too_many)
+
+
+def test_without_identifiers_an_earlier_suggestion_is_pending_by_its_inputs(files: Path) -> None:
+    pool = rows_of(files / "pool.csv")
+    (files / "labels.csv").write_text("x,y\n" + "".join(f"{row['x']},1.5\n" for row in pool[:3]))
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--number", 28)
+    first = invoke(*call)
+    assert "Columns of text are no inputs: id." in said(first)
+    invoke(*call, "--pending", "next.csv", "--output", "more.npz")
+    invoke(*call, "--number", 1, "--pending", "next.csv", "--pending", "more.npz", "--output", "last.csv")
+    rows = [int(row["row"]) for name in ("next.csv", "last.csv") for row in rows_of(files / name)]
+    assert len({*rows, *np.load(files / "more.npz")["row"].tolist(), 0, 1, 2}) == 60
+
+
+def test_inputs_are_the_columns_that_are_named(files: Path) -> None:
+    (files / "pool.csv").write_text("id,x,cost\n" + "".join(f"p{k},{k / 60},{k % 7}\n" for k in range(60)))
+    call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 3, "--inputs", "x")
+    assert invoke(*call).exit_code == 0
+    assert list(rows_of(files / "next.csv")[0]) == ["id", "x", "local_complexity", "superior_density"]
+
+
+def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
+    for output in ("one.csv", "two.csv"):
+        invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5, "--output", output)
+    assert (files / "one.csv").read_bytes() == (files / "two.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("pool.csv", "labels.csv", "--target", "z", "--id", "id"), "no column 'z'; its columns are id, y"),
+        (("pool.csv", "labels.csv", "--target", "y"), "labels.csv has no column 'x', by which its rows would be found"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 31), "has 30 left"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,z"), "no column 'z'"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,id"), "other than target"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "gone.csv"), "gone.csv"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "next.csv"), "would be overwritten"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "pool.csv"), "would be overwritten"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xlsx"), "'next.xlsx'"),
+        (("gone.csv", "labels.csv", "--target", "y"), "gone.csv"),
+    ],
+)
+def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[Any, ...], message: str) -> None:
+    result = invoke("suggest", *arguments)
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert "Traceback" not in result.output
+    assert not (files / "next.csv").exists()
+
+
+def test_the_help_of_suggest_teaches_with_an_example() -> None:
+    output = said(invoke("suggest", "--help"))
+    assert "lobal suggest pool.csv labels.csv --target y" in output
+    assert "--pending next.csv --output more.csv" in output
+    assert all(option in output for option in ("--inputs", "--id", "--pending", "separated by commas"))
+
+
+def test_a_campaign_is_shown_as_a_page_beside_it(tmp_path: Path) -> None:
+    learner = lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine")
+    learner.ask(3)  # and another process may look while this one goes on
+    result = invoke("report", tmp_path / "mine")
+    learner.close()
+    assert result.exit_code == 0, result.output
+    assert "<h1>Campaign mine</h1>" in (tmp_path / "mine.html").read_text()
+
+
+def test_a_folder_without_a_campaign_is_bad_input(tmp_path: Path) -> None:
+    result = invoke("report", tmp_path / "gone")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output

@@ -1,0 +1,268 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from lobal.cli.app import app
+from lobal.molecules.campaign import ForceFieldCampaign
+from lobal.molecules.field.fitting import FieldSettings
+from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
+from tests.molecules.setting import morse_potential, water
+
+WATER = water(40)
+SIZES = ("--sizes", "12,20")
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["forcefield", *(str(argument) for argument in arguments)])
+
+
+def active(*arguments: object) -> str:
+    """What a run says that goes well."""
+    result = invoke("active", *arguments)
+    assert result.exit_code == 0, result.output
+    return said(result)
+
+
+def said(result: Result) -> str:
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a pool that has labels, one that has none, and quick fits."""
+    quick = FieldSettings(anisotropic=False, bandwidths=(0.25, 0.5, 1.0), gate=GateSettings(inducing=10))
+    monkeypatch.setattr("lobal.cli.forcefield_active.FIELD", quick)
+    monkeypatch.chdir(tmp_path)
+    save("water.npz", WATER)
+    save("plain.npz", replace(WATER, energies=None, forces=None))
+    return tmp_path
+
+
+def save(path: str, trajectory: Trajectory, **fields: Any) -> None:
+    arrays = {"R": trajectory.R, "E": trajectory.energies, "F": trajectory.forces, "row": trajectory.row}
+    known: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    np.savez(path, z=trajectory.species.numpy(), r_unit="Ang", e_unit="eV", **known, **fields)
+
+
+def computed(
+    path: str, *, rows: bool = True, change: Callable[[Trajectory], Trajectory] = lambda frames: frames
+) -> int:
+    """Compute what the campaign asks for, and write it down."""
+    frames = read_trajectory(next(Path("campaign").glob("next.*")), labelled=False)
+    energies, forces = morse_potential(frames.R)
+    save(path, change(replace(frames, energies=energies, forces=forces, row=frames.row if rows else None)))
+    return len(frames)
+
+
+# Pools with labels.
+
+
+def test_labels_are_taken_from_the_pool_until_the_last_size() -> None:
+    output = active("water.npz", "campaign", *SIZES, "--validation", 6)
+    assert "errors at 6 configurations kept apart" in output
+    assert "20 labels; force field in campaign/model.lobal" in output
+    campaign = ForceFieldCampaign.open("campaign", WATER)
+    with campaign:
+        assert (len(campaign.candidates), campaign.history.sizes) == (34, (0, 12))
+        assert [fit.labels for fit in campaign.fits] == [12, 20]
+        assert all(fit.errors is not None for fit in campaign.fits)
+    assert active("water.npz", "campaign", *SIZES, "--validation", 6) == output  # nothing is left to do
+    result = invoke("evaluate", "campaign/model.lobal", "water.npz")
+    assert "20 configurations, 20 that were learned from left out" in said(result)
+
+
+def test_a_campaign_that_is_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    active("water.npz", "whole", *SIZES)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lobal.molecules.campaign.draw_random", interrupted)
+        assert invoke("active", "water.npz", "campaign", *SIZES).exit_code != 0
+    with monkeypatch.context() as patch:
+        patch.setattr("lobal.molecules.field.forcefield.ForceField.local_bandwidth", interrupted)
+        result = invoke("active", "water.npz", "campaign", *SIZES)
+        assert "stopped: 12 labels are safe in campaign; the same command goes on" in said(result)
+    active("water.npz", "campaign", *SIZES)
+    whole, again = (ForceFieldCampaign.open(name, WATER) for name in ("whole", "campaign"))
+    assert whole.history == again.history
+    for campaign in (whole, again):
+        campaign.close()
+
+
+def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("you tried to allocate 34848000000 bytes: cannot allocate memory")
+
+    monkeypatch.setattr("lobal.cli.forcefield_active.ForceFieldCampaign.fit", full)
+    result = invoke("active", "water.npz", "campaign", "--sizes", 12)
+    assert result.exit_code == 2
+    assert "12 labels are more than the memory of device cpu allows; they are safe in campaign" in said(result)
+
+
+def test_more_sizes_go_on_with_a_campaign_and_quiet_ones_print_nothing() -> None:
+    assert active("water.npz", "campaign", "--sizes", 12, "--seed", 3, "--test-density", "uniform", "--quiet") == ""
+    output = active("water.npz", "campaign", *SIZES, "--device", "cpu")
+    assert "20 labels; force field" in output
+    with ForceFieldCampaign.open("campaign", WATER) as campaign:
+        assert (campaign.settings.seed, campaign.settings.test_density) == (3, "uniform")
+
+
+def test_labels_of_the_pool_that_are_not_finite_failed() -> None:
+    assert WATER.energies is not None
+    some = WATER.energies.clone()
+    some[::4] = torch.nan
+    save("gaps.npz", replace(WATER, energies=some))
+    output = active("gaps.npz", "campaign", *SIZES, "--validation", 6)
+    assert "failed; force field in" in output
+    assert "nan" not in output
+
+
+# Pools without.
+
+
+@pytest.mark.parametrize("rows", [True, False], ids=["by number", "by place"])
+def test_what_is_to_be_computed_is_written_and_taken(rows: bool) -> None:
+    output = active("plain.npz", "campaign", *SIZES)
+    assert "The next 12 configurations to compute are in campaign/next.xyz." in output
+    assert "lobal forcefield active plain.npz campaign --sizes 12,20 --labels computed.xyz" in output
+    assert active("plain.npz", "campaign", *SIZES) == output  # who asks again is told again
+    assert computed("first.npz", rows=rows) == 12
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz")
+    assert "first.npz: 12 configurations of the pool" in output
+    assert "force field fitted to 12 labels 12 labels so far. The next 8 configurations" in output
+    assert computed("second.npz", rows=rows) == 8
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz", "--labels", "second.npz")
+    assert "20 labels; force field in campaign/model.lobal" in output
+    assert not list(Path("campaign").glob("next.*"))
+    assert ForceField.load("campaign/model.lobal").about["configurations"] == 20
+
+
+def test_some_labels_at_a_time_will_do_and_frames_may_fail() -> None:
+    active("plain.npz", "campaign", "--sizes", 14)
+    computed("some.npz", change=lambda frames: frames.at(slice(5)))
+    output = active("plain.npz", "campaign", "--sizes", 14, "--labels", "some.npz")
+    assert "5 labels so far. The next 9 configurations" in output
+
+    def failed(frames: Trajectory) -> Trajectory:
+        assert frames.energies is not None
+        return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2, 4]), torch.nan))
+
+    computed("rest.npz", change=failed)
+    output = active("plain.npz", "campaign", "--sizes", 14, "--labels", "rest.npz")
+    assert "2 of them have no finite label and count as failed" in output
+    assert "12 labels, 2 failed; force field in" in output
+
+
+def test_failures_are_made_up_for() -> None:
+    active("plain.npz", "campaign", *SIZES)
+
+    def failed(frames: Trajectory) -> Trajectory:
+        assert frames.energies is not None
+        return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2]), torch.nan))
+
+    computed("first.npz", change=failed)
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz")
+    assert "The next 9 configurations" in output
+    assert computed("second.npz") == 9
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "second.npz")
+    assert "20 labels, 1 failed; force field in" in output
+
+
+def test_labels_of_other_frames_are_welcome_and_strangers_are_not_used() -> None:
+    some = WATER.at(slice(18))
+    R = torch.cat([some.R[:15], water(3, seed=9).R])
+    energies, forces = morse_potential(R)
+    save("before.npz", replace(some, R=R, energies=energies, forces=forces))
+    output = active("plain.npz", "campaign", *SIZES, "--labels", "before.npz")
+    assert "before.npz: 15 configurations of the pool 3 others are not in the pool, and are not used" in output
+    assert "force field fitted to 15 labels 15 labels so far. The next 5 configurations" in output
+
+
+def test_labels_that_ase_wrote_are_read() -> None:
+    ase_io, calculator = pytest.importorskip("ase.io"), pytest.importorskip("ase.calculators.singlepoint")
+    active("plain.npz", "campaign", "--sizes", 12)
+    frames = ase_io.read("campaign/next.xyz", index=":")
+    energies, forces = morse_potential(torch.from_numpy(np.stack([frame.positions for frame in frames])))
+    for frame, energy, force in zip(frames, energies, forces, strict=True):
+        frame.calc = calculator.SinglePointCalculator(frame, energy=energy.item(), forces=force.numpy())
+    ase_io.write("computed.xyz", frames[::-1])
+    output = active("plain.npz", "campaign", "--sizes", 12, "--labels", "computed.xyz")
+    assert "12 labels; force field in campaign/model.lobal" in output
+
+
+# What is wrong.
+
+
+def turned(frames: Trajectory) -> Trajectory:
+    return replace(frames, R=frames.R[..., [1, 0, 2]])
+
+
+WRONG: list[tuple[Callable[[Trajectory], Trajectory], str]] = [
+    (lambda frames: replace(frames, forces=None), "has no forces; energies and forces are both needed"),
+    (lambda frames: replace(frames, energies=None), "has no energies"),
+    (lambda frames: replace(frames, species=torch.tensor([16, 1, 1])), "has atoms [16, 1, 1]"),
+    (turned, "neither turned nor relaxed"),
+    (lambda frames: replace(turned(frames), row=None), "no configuration of wrong.npz is in plain.npz"),
+    (lambda frames: replace(frames, row=torch.arange(12) + 30), "says rows 30 to 41, the pool has 0 to 39"),
+    (lambda frames: frames.at(torch.tensor([1, 1])), "the same configuration of the pool more than once"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_labels_that_are_wrong_are_refused(change: Callable[[Trajectory], Trajectory], message: str) -> None:
+    active("plain.npz", "campaign", "--sizes", 12)
+    computed("right.npz", change=lambda frames: frames.at(slice(3)))
+    computed("wrong.npz", change=change)
+    result = invoke("active", "plain.npz", "campaign", "--sizes", 12, "--labels", "right.npz", "--labels", "wrong.npz")
+    assert result.exit_code == 2
+    assert message in said(result)
+    with ForceFieldCampaign.open("campaign", WATER) as campaign:
+        assert len(campaign.pending) == 12  # not one label of the files was taken
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absent.npz", "new"), "there is no file absent.npz"),
+        (("water.npz", "new", "--sizes", "20,12"), "in ascending order"),
+        (("water.npz", "new", "--sizes", "5,12"), "from 10 on"),
+        (("water.npz", "new", "--sizes", "a,b"), "expected whole numbers"),
+        (("water.npz", "new", "--sizes", 39), "39 labels are asked for, but water.npz has 40 configurations, 8 of"),
+        (("water.npz", "new", "--sizes", 12, "--labels", "water.npz"), "has energies and forces of its own"),
+        (("water.npz", "new", "--sizes", 12, "--test-density", "odd"), "must be one of pool, uniform, got 'odd'"),
+        (("water.npz", "new", "--sizes", 12, "--device", "abacus"), "device must be"),
+        (("plain.npz", "new", "--sizes", 12, "--validation", 5), "no energies and forces to validate with"),
+        (("plain.npz", "campaign", "--sizes", 12, "--seed", 1), "began with --seed 0, got 1"),
+        (("other.npz", "campaign", "--sizes", 12), "is not the pool that campaign"),
+        (("plain.npz", ".", "--sizes", 12), "and is no campaign; choose a folder that is new or empty"),
+        (("plain.npz", "campaign", "--sizes", 12, "--labels", "campaign/next.xyz"), "will be overwritten"),
+        (("plain.npz", "campaign", "--sizes", 12, "--labels", "water.npz"), "there would be 40 labels, more than the"),
+        (("half.npz", "new", "--sizes", 12), "half.npz has energies, but no forces"),
+    ],
+)
+def test_what_is_wrong_is_said_without_a_traceback(arguments: tuple[Any, ...], message: str) -> None:
+    if "campaign" in arguments:
+        active("plain.npz", "campaign", "--sizes", 12)
+    save("other.npz", water(40, seed=1))
+    save("half.npz", replace(WATER, forces=None))
+    result = invoke("active", *arguments)
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert "Traceback" not in result.output
+    assert not Path("new").exists()
+
+
+def test_help_explains_the_options() -> None:
+    assert "active" in said(invoke("--help"))
+    output = said(invoke("active", "--help"))
+    assert all(word in output for word in ("POOL", "CAMPAIGN", "--sizes", "--labels", "--test-density", "next.xyz"))

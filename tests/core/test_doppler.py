@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from lobal.core.doppler import Doppler
+
+
+def grid(n: int = 400_001) -> np.ndarray:
+    return np.linspace(0.0, 1.0, n)
+
+
+@pytest.mark.parametrize(("epsilon", "norm"), [(0.05, 7.0), (0.01, 1.0), (0.3, 20.0)])
+def test_the_function_has_the_norm_it_was_given(epsilon: float, norm: float) -> None:
+    f = Doppler(epsilon=epsilon, norm=norm)
+    assert np.sqrt(np.trapezoid(f(grid()) ** 2, grid())) == pytest.approx(norm, rel=1e-6)
+
+
+def test_the_function_is_that_of_the_paper() -> None:
+    f, x = Doppler(), grid(101)
+    shape = np.sqrt(x * (1.0 - x)) * np.sin(2.0 * np.pi * 1.05 / (x + 0.05))
+    np.testing.assert_allclose(f(x), f.amplitude * shape, rtol=1e-12, atol=1e-12)
+
+
+def test_the_function_vanishes_at_both_ends() -> None:
+    np.testing.assert_allclose(Doppler()(np.array([0.0, 1.0])), 0.0, atol=1e-12)
+
+
+def test_the_function_oscillates_faster_towards_the_left() -> None:
+    x = grid()
+    crossings = x[1:][np.diff(np.sign(Doppler()(x))) != 0]
+    gaps = np.diff(crossings[(crossings > 0.001) & (crossings < 0.999)])
+    assert len(gaps) > 10
+    assert (np.diff(gaps) > 0).all()
+
+
+def test_shapes_are_kept(rng: np.random.Generator) -> None:
+    f, x = Doppler(), rng.random((4, 3))
+    assert f(x).shape == f.noise_variance(x).shape == f.labels(x, rng).shape == (4, 3)
+
+
+def test_noise_is_constant_unless_asked_otherwise() -> None:
+    np.testing.assert_array_equal(Doppler(noise=0.25).noise_variance(grid(11)), 0.25)
+
+
+def test_heteroscedastic_noise_is_that_of_the_paper() -> None:
+    v = Doppler(heteroscedastic=True).noise_variance(np.array([0.0, 0.25, 0.5, 0.75, 1.0]))
+    np.testing.assert_allclose(v, [1.0, 4.0, 9.0, 4.0, 1.0])
+
+
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+def test_labels_scatter_around_the_function_with_that_variance(heteroscedastic: bool, rng: np.random.Generator) -> None:
+    f, x = Doppler(heteroscedastic=heteroscedastic), rng.random(20_000)
+    standardised = (f.labels(x, rng) - f(x)) / np.sqrt(f.noise_variance(x))
+    assert standardised.mean() == pytest.approx(0.0, abs=0.03)
+    assert standardised.std() == pytest.approx(1.0, abs=0.03)
+    assert standardised[np.abs(x - 0.5) < 0.2].std() == pytest.approx(1.0, abs=0.05)
+
+
+def test_labels_without_noise_are_the_function(rng: np.random.Generator) -> None:
+    f, x = Doppler(noise=0.0), grid(11)
+    np.testing.assert_array_equal(f.labels(x, rng), f(x))
+
+
+def test_a_seed_repeats_the_labels() -> None:
+    first, second = (Doppler().labels(grid(11), np.random.default_rng(4)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0.0}, {"norm": -1.0}, {"noise": -0.1}, {"norm": float("nan")}])
+def test_impossible_settings_are_refused_and_shown(bad: dict[str, float]) -> None:
+    [(name, value)] = bad.items()
+    with pytest.raises(ValueError, match=f"noise be at least zero, got .*{name}={value}"):
+        Doppler(**bad)

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from experiments.figures.models import learning_curve_panels
+from lobal.report.campaign_figures import Curve
+from lobal.report.savings import pooled_errors
+
+CURVES = {
+    "random": Curve([100, 200], np.array([[0.4, 0.3], [0.5, 0.3]])),
+    "active": Curve([100, 200], np.array([[0.3, 0.2], [0.3, 0.25]])),
+}
+
+
+def test_every_model_has_a_panel_with_the_pooled_errors_of_its_arms() -> None:
+    panels = learning_curve_panels({"forest": CURVES, "network": CURVES}).axes
+    assert [axes.get_title() for axes in panels] == ["forest", "network"]
+    for axes in panels:
+        for container, curve in zip(axes.containers, CURVES.values(), strict=True):
+            np.testing.assert_allclose(container[0].get_ydata(), pooled_errors(curve.rmse)[0])
+
+
+def test_panels_share_logarithmic_axes() -> None:
+    larger = {"random": Curve([100, 200], np.array([[4.0, 3.0]]))}
+    first, second = learning_curve_panels({"forest": CURVES, "network": larger}).axes
+    assert (first.get_xscale(), first.get_yscale()) == ("log", "log")
+    assert first.get_ylim() == second.get_ylim()
+
+
+def test_no_models_and_too_many_curves_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one model"):
+        learning_curve_panels({})
+    with pytest.raises(ValueError, match="4 curves, got 5"):
+        learning_curve_panels({"forest": {str(number): CURVES["random"] for number in range(5)}})

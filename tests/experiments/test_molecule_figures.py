@@ -1,0 +1,175 @@
+import io
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from experiments.figures.molecules import (
+    ErrorCurve,
+    RotorMap,
+    are_bonded,
+    bandwidth_figure,
+    error_panels,
+    importance,
+    plane_view,
+    rotor_maps,
+)
+from lobal.report.figures import LINES
+
+# Methanol: a carbon, an oxygen, three hydrogens on the first and one on the second (Angstrom).
+SPECIES = np.array([6, 8, 1, 1, 1, 1])
+POSITIONS = np.array(
+    [
+        [-0.05, 0.67, 0.0],
+        [-0.05, -0.76, 0.0],
+        [-1.09, 0.98, 0.0],
+        [0.44, 1.07, 0.89],
+        [0.44, 1.07, -0.89],
+        [0.86, -1.06, 0.0],
+    ]
+)
+PAIRS = np.stack(np.triu_indices(6, k=1), axis=1)
+SIGMA = np.geomspace(0.1, 3.0, 15)
+ANGLES = np.arange(-180.0, 180.0, 30.0)
+PLANE = np.cos(np.deg2rad(ANGLES))[:, None] + np.sin(np.deg2rad(ANGLES))[None, :]
+SIZES = np.array([512, 1024, 3000])
+CURVES = {
+    name: ErrorCurve(SIZES, height / SIZES**0.5, 0.1 / SIZES**0.5)
+    for name, height in (("isotropic", 4.0), ("anisotropic", 3.0), ("mixture", 2.0), ("active", 1.0))
+}
+
+
+def drawn(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=50)
+    return content.getvalue()
+
+
+def test_importance_is_one_at_the_smallest_bandwidth_and_zero_at_the_largest() -> None:
+    np.testing.assert_allclose(importance(np.array([1.0, 10.0, 100.0])), [1.0, 0.25, 0.0])
+    np.testing.assert_array_equal(importance(np.full(3, 2.0)), np.ones(3))
+
+
+def test_atoms_at_the_distance_of_their_radii_are_bonded() -> None:
+    bonded = {tuple(pair) for pair in PAIRS[are_bonded(SPECIES, POSITIONS, PAIRS)].tolist()}
+    assert bonded == {(0, 1), (0, 2), (0, 3), (0, 4), (1, 5)}
+
+
+def test_every_pair_is_a_red_line_and_every_bond_a_black_one() -> None:
+    axes = bandwidth_figure(SPECIES, POSITIONS, SIGMA).axes[0]
+    red, black = (part for part in axes.collections if isinstance(part, LineCollection))
+    assert (len(red.get_segments()), len(black.get_segments())) == (15, 5)
+    saturation = 1.0 - np.asarray(red.get_colors())[:, 1]  # the green that is missing
+    np.testing.assert_allclose(saturation, np.sort(importance(SIGMA)), atol=0.01)
+
+
+def test_atoms_are_named_by_element_and_number() -> None:
+    names = [text.get_text() for text in bandwidth_figure(SPECIES, POSITIONS, SIGMA).axes[0].texts]
+    assert names == [rf"$\mathrm{{{symbol}}}_{{{number}}}$" for number, symbol in enumerate("COHHHH")]
+
+
+def test_atoms_above_each_other_are_drawn_apart() -> None:
+    """Hydrogens 3 and 4 are mirror images of each other in the plane of the others."""
+    view = plane_view(SPECIES, POSITIONS)
+    distances = np.linalg.norm(view[PAIRS[:, 0]] - view[PAIRS[:, 1]], axis=1)
+    assert distances.min() > 0.6
+
+
+def test_a_flat_molecule_is_drawn_as_it_is() -> None:
+    flat = np.array([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0], [1.0, 3.0, 1.0]])
+    view = plane_view(np.array([6, 6, 8]), flat)
+    for a, b in PAIRS[(PAIRS < 3).all(1)]:
+        np.testing.assert_allclose(np.linalg.norm(view[a] - view[b]), np.linalg.norm(flat[a] - flat[b]))
+
+
+def test_maps_are_closed_around_the_circle() -> None:
+    maps = {"plane": RotorMap(PLANE), "density": RotorMap(np.exp(PLANE), "per degree", log=True)}
+    figure = rotor_maps(ANGLES, ANGLES, maps, {"stable": np.array([[0.0, 90.0], [60.0, 30.0]])})
+    assert [axes.get_title() for axes in figure.axes] == ["plane", "density"]
+    for axes in figure.axes:
+        assert axes.get_xlim() == axes.get_ylim() == (-180.0, 180.0)
+        (marks,) = axes.get_lines()
+        assert marks.get_xydata().tolist() == [[0.0, 90.0], [60.0, 30.0]]  # type: ignore[union-attr]
+    assert drawn(figure)
+
+
+def test_rows_of_a_map_are_values_of_the_first_angle() -> None:
+    """A ridge at phi_1 = 90 is a vertical line in the figure."""
+    values = np.zeros((12, 12))
+    values[9] = 1.0
+    surface = rotor_maps(ANGLES, ANGLES, {"ridge": RotorMap(values)}).axes[0].collections[0]
+    top = [path for path in surface.get_paths() if np.size(path.vertices)][-1]
+    x, y = np.ptp(np.asarray(top.vertices), axis=0)
+    assert (x < 60.0, y) == (True, 360.0)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("values", [np.ones((12, 12)), np.eye(12), np.exp(-20.0 * (PLANE + 2.0))])
+def test_even_empty_and_steep_maps_are_drawn(values: np.ndarray, log: bool) -> None:
+    assert drawn(rotor_maps(ANGLES, ANGLES, {"a": RotorMap(values, log=log)}))
+
+
+def test_nothing_sticks_out_of_a_figure_of_one_map() -> None:
+    figure = rotor_maps(ANGLES, ANGLES, {"density": RotorMap(np.exp(PLANE), "density, median = 1", log=True)})
+    drawn(figure)
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(box.x0, box.y0) >= 0.0
+    assert (box.x1 <= width, box.y1 <= height) == (True, True)
+
+
+def test_maps_beyond_a_row_of_three_begin_another() -> None:
+    figure = rotor_maps(ANGLES, ANGLES, {name: RotorMap(PLANE) for name in "abcd"})
+    below = [axes.get_xlabel() != "" for axes in figure.axes]
+    assert below == [False, True, True, True, False, False]  # the last two hold nothing
+
+
+def test_curves_are_dotted_dash_dotted_dashed_and_solid() -> None:
+    (axes,) = error_panels({"RMSE": CURVES}).axes
+    lines = [container[0] for container in axes.containers]
+    assert [line.get_linestyle() for line in lines] == [":", "-.", "--", "-"]
+    assert [line.get_color() for line in lines] == list(LINES[::-1])
+    for line, curve in zip(lines, CURVES.values(), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), np.stack([curve.sizes, curve.mean], axis=1))
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylabel()) == ("log", "log", "RMSE")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["$2^{9}$", "$2^{10}$", "3000"]
+
+
+def test_panels_share_one_legend() -> None:
+    figure = error_panels({f"{what} RMSE": CURVES for what in ("energy", "force", "other")})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["energy RMSE", "force RMSE", "other RMSE", ""]
+    assert drawn(figure)
+
+
+def test_of_two_curves_the_last_is_solid() -> None:
+    two = {name: CURVES[name] for name in ("mixture", "active")}
+    (axes,) = error_panels({"MAE": two}).axes
+    assert [container[0].get_linestyle() for container in axes.containers] == ["--", "-"]
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"elements .*, got \[92\]"):
+        bandwidth_figure(np.array([6, 92, 1, 1, 1, 1]), POSITIONS, SIGMA)
+    with pytest.raises(ValueError, match=r"15 bandwidths.*got shapes \(6, 3\) and \(14,\)"):
+        bandwidth_figure(SPECIES, POSITIONS, SIGMA[1:])
+    with pytest.raises(ValueError, match=r"above zero, got \[0\.0"):
+        bandwidth_figure(SPECIES, POSITIONS, np.arange(15.0))
+    with pytest.raises(ValueError, match=r"map 'a' must have shape \(12, 11\), got \(12, 12\)"):
+        rotor_maps(ANGLES, ANGLES[1:], {"a": RotorMap(PLANE)})
+    with pytest.raises(ValueError, match="map 'a' must be finite, and somewhere above zero"):
+        rotor_maps(ANGLES, ANGLES, {"a": RotorMap(-np.ones((12, 12)), log=True)})
+    with pytest.raises(ValueError, match="must ascend within one turn of 360 degrees"):
+        rotor_maps(ANGLES[::-1], ANGLES, {"a": RotorMap(PLANE)})
+    with pytest.raises(ValueError, match="at least one map"):
+        rotor_maps(ANGLES, ANGLES, {})
+
+
+def test_missing_and_too_many_curves_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one curve in every panel"):
+        error_panels({})
+    with pytest.raises(ValueError, match="tells 4 curves apart, got 5"):
+        error_panels({"RMSE": CURVES | {"more": CURVES["active"]}})
+    with pytest.raises(ValueError, match="all panels must have the same curves"):
+        error_panels({"RMSE": CURVES, "MAE": {"active": CURVES["active"]}})

@@ -1,0 +1,220 @@
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.experts.interface import Hyperparameters
+from lobal.mixture.adam.responses import (
+    CovarianceModel,
+    SparseResponses,
+    diagonal_covariance,
+    full_covariance,
+    zero_covariance,
+)
+from lobal.mixture.adam.training import AdamSettings, Epoch, Schedule, Trainer, squared_error
+from lobal.mixture.gate import SoftmaxGate
+
+BANDWIDTHS = torch.tensor([0.02, 0.06, 0.2]).double()
+
+
+def sample(n: int, seed: int) -> LabelledSet:
+    """A function that is wiggly on the left and flat on the right, with little noise."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, dtype=torch.float64, generator=generator)
+    f = torch.sin(8.0 / (x + 0.2))
+    y = f + 0.1 * torch.randn(n, dtype=torch.float64, generator=generator)
+    return LabelledSet(X=x[:, None], y=y, weight=torch.ones(n).double())
+
+
+def features(points: int, bandwidths: torch.Tensor) -> WhitenedFeatures:
+    grid = torch.linspace(0, 1, points, dtype=torch.float64)[:, None].to(bandwidths)
+    return WhitenedFeatures.at(grid, bandwidths=bandwidths, shared=bandwidths.new_tensor(1.0), kernel=gaussian)
+
+
+def make_trainer(settings: AdamSettings, covariance: CovarianceModel = zero_covariance, seed: int = 0) -> Trainer:
+    return trainer_on("cpu", settings, covariance, seed)
+
+
+def trainer_on(
+    device: str, settings: AdamSettings, covariance: CovarianceModel = zero_covariance, seed: int = 0
+) -> Trainer:
+    start = Hyperparameters(*(torch.tensor(v).double().to(device) for v in (0.0, 1.0, 0.02)))
+    points, validation = (
+        LabelledSet(X=one.X.to(device), y=one.y.to(device), weight=one.weight.to(device))
+        for one in (sample(120, 1), sample(60, 2))
+    )
+    responses = SparseResponses(points, validation, features(40, BANDWIDTHS.to(device)), start, covariance=covariance)
+    gate = SoftmaxGate.uniform(features(15, torch.tensor([0.2]).double().to(device)), n_experts=3, scale=10.0)
+    return Trainer(responses, gate, settings, torch.Generator().manual_seed(seed))
+
+
+def quick(**changes: Any) -> AdamSettings:
+    return AdamSettings(**{"batch_size": 32, "max_epochs": 30, "epochs_per_kappa": 2, **changes})
+
+
+def run(trainer: Trainer) -> list[Epoch]:
+    epochs: list[Epoch] = []
+    trainer.run(epochs.append)
+    return epochs
+
+
+def test_the_rate_is_halved_after_patience_epochs_without_improvement() -> None:
+    schedule = Schedule(patience=3, smallest_rate=1e-3)
+    assert schedule.improved(1.0)
+    rates = []
+    for _ in range(6):
+        assert not schedule.improved(1.0)
+        rates.append(schedule.rate)
+    assert rates == [1.0, 1.0, 0.5, 0.5, 0.5, 0.25]
+
+
+def test_an_improvement_resets_the_wait() -> None:
+    schedule = Schedule(patience=2, smallest_rate=1e-3)
+    for error in (1.0, 1.1, 0.9, 1.0):
+        schedule.improved(error)
+    assert schedule.rate == 1.0
+
+
+def test_training_ends_when_the_rate_falls_below_a_thousandth() -> None:
+    schedule = Schedule(patience=1, smallest_rate=1e-3)
+    schedule.improved(1.0)
+    halvings = 0
+    while not schedule.finished:
+        schedule.improved(2.0)
+        halvings += 1
+    assert halvings == 10
+
+
+def test_kappa_falls_from_all_experts_to_its_terminal_value() -> None:
+    epochs = run(make_trainer(quick(kappa=1)))
+    kappas = [epoch.kappa for epoch in epochs]
+    assert kappas[0] == 3
+    assert kappas[-1] == 1
+    assert all(later - earlier in (0, -1) for earlier, later in itertools.pairwise(kappas))
+
+
+def test_a_terminal_kappa_above_the_number_of_experts_means_all() -> None:
+    assert make_trainer(quick(kappa=9, max_epochs=2)).run().kappa == 3
+
+
+def test_the_best_state_is_kept_not_the_last() -> None:
+    trainer = make_trainer(quick(learning_rate=0.3, patience=100))
+    epochs = run(trainer)
+    best = min(epoch.validation_error for epoch in epochs if epoch.kappa == 2)
+    assert epochs[-1].validation_error > best
+    assert trainer.validation_error() == pytest.approx(best, rel=1e-12)
+
+
+def test_training_lowers_objective_and_validation_error() -> None:
+    epochs = run(make_trainer(quick(max_epochs=60)))
+    assert epochs[-1].objective < epochs[0].objective
+    assert min(e.validation_error for e in epochs) < epochs[0].validation_error
+
+
+def test_the_same_seed_trains_the_same_gate() -> None:
+    gates = [make_trainer(quick(), seed=3).run().whitened_mean for _ in range(2)]
+    assert torch.equal(*gates)
+    assert not torch.equal(gates[0], make_trainer(quick(), seed=4).run().whitened_mean)
+
+
+@pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance, full_covariance])
+def test_every_inducing_covariance_trains(covariance: CovarianceModel) -> None:
+    trainer = make_trainer(quick(), covariance)
+    before = trainer.responses.experts()
+    epochs = run(trainer)
+    assert epochs[-1].objective < epochs[0].objective
+    after = trainer.responses.experts()
+    for name, tensor in after.covariance.parameters.items():  # type: ignore[attr-defined]
+        assert not torch.equal(tensor, before.covariance.parameters[name])  # type: ignore[attr-defined]
+
+
+def test_the_squared_error_objective_trains() -> None:
+    epochs = run(make_trainer(quick(objective=squared_error, penalty=0.0)))
+    assert epochs[-1].objective < epochs[0].objective
+
+
+def test_the_penalty_moves_weight_to_larger_bandwidths() -> None:
+    x = torch.linspace(0, 1, 20, dtype=torch.float64)[:, None]
+    gates = [make_trainer(quick(penalty=theta, max_epochs=100)).run()(x) for theta in (0.0, 0.5)]
+    without, with_penalty = ((gate @ BANDWIDTHS.log()).mean() for gate in gates)
+    assert with_penalty > without + math.log(1.5)
+
+
+def test_the_gate_gives_small_bandwidths_to_the_wiggly_side() -> None:
+    gate = make_trainer(quick(penalty=0.5, max_epochs=150)).run()
+    left, right = (gate(torch.tensor([[x]]).double())[0] for x in (0.03, 0.9))
+    assert left @ BANDWIDTHS.log() < right @ BANDWIDTHS.log() - math.log(2)
+
+
+def test_a_stall_halves_the_rate_of_every_group() -> None:
+    trainer = make_trainer(quick(learning_rate=0.3, patience=1, max_epochs=25, hyperparameter_rate=0.1, gate_rate=0.5))
+    epochs = run(trainer)
+    assert epochs[-1].rate < 1.0
+    rates = [group["lr"] for group in trainer._optimiser.param_groups]
+    wanted = [0.3 * factor for factor in (1.0, 0.1, 0.5, 0.05)]
+    last = epochs[-2].rate  # the rate in force during the last epoch
+    assert rates == pytest.approx([last * rate for rate in wanted]) or rates == pytest.approx(
+        [epochs[-1].rate * rate for rate in wanted]
+    )
+
+
+def test_a_short_training_reaches_the_terminal_kappa() -> None:
+    epochs = run(make_trainer(AdamSettings(batch_size=32, max_epochs=6, kappa=1, epochs_per_kappa=5)))
+    assert epochs[-1].kappa == 1
+
+
+def test_gate_noise_changes_the_training() -> None:
+    gates = [make_trainer(quick(gate_noise=noise, max_epochs=3)).run().whitened_mean for noise in (0.0, 1.0)]
+    assert not torch.equal(*gates)
+
+
+def test_gate_noise_decays_with_every_epoch() -> None:
+    trainer = make_trainer(quick(max_epochs=20, gate_noise=0.8, gate_noise_decay=0.5))
+    seen = []
+    original = trainer._pass
+    trainer._pass = lambda order, noise: (seen.append(noise.std().item()), original(order, noise))[1]  # type: ignore[method-assign,func-returns-value]
+    trainer.run()
+    assert seen[:4] == pytest.approx([0.8, 0.4, 0.2, 0.1], rel=0.2)
+    assert seen[-1] == 0.0  # too little to matter
+
+
+def test_an_epoch_of_a_large_set_is_bounded() -> None:
+    trainer = make_trainer(quick(epoch_size=64, batch_size=32, max_epochs=1))
+    steps = []
+    original = trainer._step
+    trainer._step = lambda rows, noise: (steps.append(len(rows)), original(rows, noise))[1]  # type: ignore[method-assign,func-returns-value]
+    trainer.run()
+    assert steps == [32, 32]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kappa", 0), ("penalty", -0.1), ("batch_size", 0), ("learning_rate", 0.0), ("gate_noise_decay", 1.0)],
+)
+def test_bad_settings_are_refused_with_their_value(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} must .*got {value}"):
+        AdamSettings(**{name: value})
+
+
+def test_closed_form_and_autograd_train_the_same() -> None:
+    by_formula, by_autograd = (make_trainer(quick(max_epochs=12)) for _ in range(2))
+    assert by_formula._is_closed_form
+    by_autograd._is_closed_form = False
+    gates = by_formula.run(), by_autograd.run()
+    # Up to the single precision of the features.
+    torch.testing.assert_close(*(gate.whitened_mean for gate in gates), rtol=1e-4, atol=1e-6)
+    experts = [trainer.responses.experts().whitened_mean for trainer in (by_formula, by_autograd)]
+    torch.testing.assert_close(*experts, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [quick(objective=squared_error), quick()])
+@pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance])
+def test_the_closed_form_is_for_the_elbo_without_covariance(
+    settings: AdamSettings, covariance: CovarianceModel
+) -> None:
+    is_closed = settings.objective is not squared_error and covariance is zero_covariance
+    assert make_trainer(settings, covariance)._is_closed_form == is_closed

@@ -1,0 +1,259 @@
+"""The analytic engine: utilities, the noise, and the gate that comes of them."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.experts.features import StoredFeatures
+from lobal.experts.interface import Hyperparameters
+from lobal.experts.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
+from lobal.mixture.adam.training import Epoch
+from lobal.mixture.analytic.training import (
+    PRICE,
+    AnalyticSettings,
+    Trained,
+    best_gate,
+    best_gate_features,
+    clear_measure,
+    measures,
+    train,
+    updated_noise,
+    utilities,
+)
+from lobal.mixture.objective import expert_shares, gated_mean, small_bandwidth_penalty
+from tests.experts.test_global_expert import gp_draw
+
+L, N = 5, 60
+ONE = torch.tensor(1.0).double()
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def answers_and_labels(n_experts: int = L) -> tuple[LeaveOneOut, Tensor]:
+    answers = LeaveOneOut(random(n_experts, N), 0.1 + random(n_experts, N, seed=1), random(n_experts, N, seed=2))
+    return answers, random(N, seed=3)
+
+
+def features(points: int, bandwidths: list[float]) -> WhitenedFeatures:
+    grid = torch.linspace(0, 1, points, dtype=torch.float64)[:, None]
+    return WhitenedFeatures.at(grid, bandwidths=torch.tensor(bandwidths).double(), shared=ONE, kernel=gaussian)
+
+
+def hyperparameters(noise: float) -> Hyperparameters:
+    return Hyperparameters(3.0 * ONE, 4.0 * ONE, noise * ONE)
+
+
+def trained_on(points: LabelledSet, noise: float, *, seen: list[Epoch] | None = None, **changes: Any) -> Trained:
+    stored = StoredFeatures(features(60, [0.02, 0.05, 0.125]), points.X)
+    start = hyperparameters(noise) if points.noise is None else hyperparameters(noise)._replace(noise=points.noise)
+    progress = None if seen is None else seen.append
+    return train(stored, points, features(8, [0.5]), start, AnalyticSettings(**changes), progress)
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.5, 3.0])
+def test_with_a_theta_the_gate_pays_the_penalty_of_the_paper(theta: float) -> None:
+    """Gate-weighted mean utility = gate-weighted mean log-likelihood - theta times Eq. (eq:smallBWpenalty)."""
+    answers, y = answers_and_labels()
+    gate, weight = torch.softmax(random(N, L, seed=4), dim=1), random(N, seed=5)
+    utility = utilities(answers, y, AnalyticSettings(penalty=theta))
+    gained = weight @ gated_mean(gate, utility) / weight.sum()
+    fit = weight @ gated_mean(gate, answers.log_likelihood(y)) / weight.sum()
+    torch.testing.assert_close(gained, fit - theta * small_bandwidth_penalty(expert_shares(gate, weight)))
+
+
+def test_without_a_theta_leverage_has_its_price() -> None:
+    answers, y = answers_and_labels()
+    expected = answers.log_likelihood(y) - 0.5 * torch.log1p(PRICE * answers.leverage)
+    torch.testing.assert_close(utilities(answers, y, AnalyticSettings()), expected)
+
+
+def test_the_price_of_leverage_is_a_multiple_of_the_variance_it_brings() -> None:
+    """To first order in the leverage h: PRICE times h / 2 nats."""
+    answers, y = answers_and_labels()
+    small = answers._replace(leverage=1e-6 * answers.leverage)
+    price = small.log_likelihood(y) - utilities(small, y, AnalyticSettings())
+    torch.testing.assert_close(price, 0.5 * PRICE * small.leverage, rtol=1e-5, atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", [None, 0.5])
+def test_a_single_expert_has_finite_utilities(penalty: float | None) -> None:
+    answers, y = answers_and_labels(1)
+    assert torch.isfinite(utilities(answers, y, AnalyticSettings(penalty=penalty))).all()
+
+
+def test_squared_errors_are_in_units_of_the_best_experts() -> None:
+    answers, y = answers_and_labels()
+    settings = AnalyticSettings(squared=True, price=0.0)
+    worth = utilities(answers, y, settings)
+    assert worth.mean(dim=1).max().item() == pytest.approx(-0.5)
+    scaled = answers._replace(mean=100.0 * answers.mean)
+    torch.testing.assert_close(utilities(scaled, 100.0 * y, settings), worth)
+
+
+@pytest.mark.parametrize("true_noise", [0.01, 0.1, 1.0])
+def test_the_noise_update_has_the_greatest_likelihood(true_noise: float) -> None:
+    points, shared = gp_draw(200, bandwidth=0.05, noise=true_noise), hyperparameters(0.1)
+    stored = StoredFeatures(features(40, [0.02, 0.05]), points.X)
+    answers = sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
+    gate = torch.full((200, 2), 0.5).double()
+    noise = updated_noise(shared, stored.explained, answers, points, gate)
+
+    def likelihood(v: Tensor) -> float:
+        s = 4.0 * (1.0 - stored.explained)
+        grown = answers._replace(variance=answers.variance * (s + v) / (s + shared.noise))
+        return gated_mean(gate, grown.log_likelihood(points.y)).mean().item()
+
+    best = likelihood(noise)
+    assert all(likelihood(factor * noise) < best for factor in (0.2, 0.9, 1.1, 5.0))
+
+
+@pytest.mark.parametrize("start", [0.01, 0.1, 1.0])
+def test_the_noise_is_recovered_from_a_wrong_start(start: float) -> None:
+    points = gp_draw(400, bandwidth=0.05, noise=0.1)
+    assert trained_on(points, start).shared.noise.item() == pytest.approx(0.1, rel=0.2)
+
+
+def test_known_noise_takes_one_round_and_stays() -> None:
+    points = gp_draw(100, bandwidth=0.05, noise=0.1)
+    noise = torch.linspace(0.05, 0.15, 100).double()
+    seen: list[Epoch] = []
+    known = LabelledSet(X=points.X, y=points.y, weight=points.weight, noise=noise)
+    trained = trained_on(known, 0.1, seen=seen)
+    assert torch.equal(trained.shared.noise, noise)
+    assert len(seen) == 1
+
+
+def test_rounds_end_when_the_noise_has_settled_or_by_their_number() -> None:
+    points, ends = gp_draw(100, bandwidth=0.05, noise=0.1), {}
+    for rounds in (1, 2, 9):
+        seen: list[Epoch] = []
+        trained_on(points, 1e-4, seen=seen, rounds=rounds)
+        ends[rounds] = [epoch.number for epoch in seen]
+    assert ends[1] == [0]
+    assert ends[2] == [0, 1]
+    assert len(ends[9]) < 9
+
+
+def test_mean_and_scale_are_those_of_the_global_expert() -> None:
+    shared = trained_on(gp_draw(100, bandwidth=0.05, noise=0.1), 0.1).shared
+    assert (shared.mean.item(), shared.scale.item()) == (3.0, 4.0)
+
+
+def test_a_stationary_function_has_one_bandwidth() -> None:
+    points = gp_draw(400, bandwidth=0.05, noise=0.1)
+    trained = trained_on(points, 0.1)
+    position = trained.gate(points.X) @ torch.arange(3).double()
+    assert position.max() - position.min() < 0.5
+    assert position.mean().item() == pytest.approx(1.0, abs=0.5)
+
+
+def test_what_is_said_of_a_training_is_that_of_its_gate() -> None:
+    points = gp_draw(150, bandwidth=0.05, noise=0.1)
+    seen: list[Epoch] = []
+    trained = trained_on(points, 0.1, seen=seen)
+    assert trained.shares.sum().item() == pytest.approx(1.0)
+    torch.testing.assert_close(trained.shares, trained.gate(points.X).mean(0))
+    assert seen[-1].objective == pytest.approx(trained.objective)
+    assert seen[-1].validation_error == pytest.approx(trained.residual.square().mean().sqrt().item())
+    assert seen[-1].kappa == 2
+
+
+def test_leave_one_out_residuals_are_larger_than_the_noise() -> None:
+    trained = trained_on(gp_draw(400, bandwidth=0.05, noise=0.1), 0.1)
+    assert math.sqrt(0.08) < trained.residual.square().mean().sqrt().item() < math.sqrt(0.15)
+
+
+def chosen_gate(profile: Tensor, *, noise: float = 1.0, seed: int = 0) -> int:
+    """Which of a stiff, a smooth and a supple gate is chosen for utilities that peak at the profile."""
+    n = len(profile)
+    points = LabelledSet(X=torch.linspace(0, 1, n, dtype=torch.float64)[:, None], y=profile, weight=0 * profile + 1.0)
+    steps = torch.arange(L).double()[:, None]
+    utility = -(steps - profile).square() + noise * torch.randn(L, n, generator=torch.Generator().manual_seed(1))
+    candidates = [features(20, [width]) for width in (3.0, 0.5, 0.1)]
+    generator = torch.Generator().manual_seed(seed)
+    best = best_gate_features(candidates, points, utility, AnalyticSettings(), generator)
+    return next(number for number, candidate in enumerate(candidates) if candidate is best)
+
+
+@pytest.mark.parametrize("level", [0.0, 2.0, 4.0])
+def test_the_stiffest_gate_is_taken_for_a_profile_without_bends(level: float) -> None:
+    assert chosen_gate(torch.full((300,), level).double()) == 0
+
+
+def test_the_most_supple_gate_is_taken_for_a_profile_with_many_bends() -> None:
+    x = torch.linspace(0, 1, 300, dtype=torch.float64)
+    assert chosen_gate(2.0 + 2.0 * torch.sin(20.0 * x)) == 2
+
+
+def test_noise_alone_is_no_reason_for_a_supple_gate() -> None:
+    assert chosen_gate(torch.full((100,), 2.0).double(), noise=20.0) == 0
+
+
+def test_the_only_candidate_is_taken_unasked() -> None:
+    only = features(5, [1.0])
+    points = LabelledSet(X=random(3, 1), y=random(3), weight=torch.ones(3).double())
+    assert best_gate_features([only], points, random(L, 3), AnalyticSettings(), torch.Generator()) is only
+
+
+def test_a_single_expert_takes_the_stiffest_gate() -> None:
+    candidates = [features(5, [width]) for width in (3.0, 0.1)]
+    points = LabelledSet(X=random(30, 1), y=random(30), weight=torch.ones(30).double())
+    best = best_gate_features(candidates, points, random(1, 30), AnalyticSettings(), torch.Generator())
+    assert best is candidates[0]
+
+
+def answers_with_errors(errors: Tensor, y: Tensor, variance: float = 0.01) -> LeaveOneOut:
+    return LeaveOneOut(y + errors, torch.full_like(errors, variance), torch.zeros_like(errors))
+
+
+def test_one_expert_has_all_points_where_it_alone_is_best() -> None:
+    """Rare, large errors hardly count in likelihoods of a wide distribution, and decide the squared error."""
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    steady, erratic = torch.full((200,), 0.1).double(), torch.where(torch.arange(200) % 20 == 0, 0.8, 0.0).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    answers = answers_with_errors(torch.stack([steady, erratic]), y, variance=1.0)
+    best = best_gate(features(12, [0.3]), points, answers, hyperparameters(0.1), AnalyticSettings(compared=True))
+    assert torch.equal(best.gate(x), torch.tensor([1.0, 0.0]).double().expand(200, 2))
+    assert best.residual.square().mean().sqrt().item() == pytest.approx(0.1)
+
+
+def test_experts_that_differ_by_place_share_the_points() -> None:
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    errors = torch.stack([x[:, 0], 1.0 - x[:, 0]])
+    best = best_gate(
+        features(12, [0.3]), points, answers_with_errors(errors, y), hyperparameters(0.1), AnalyticSettings()
+    )
+    assert best.residual.square().mean() < 0.5 * errors.square().mean(dim=1).min()
+
+
+def test_what_is_given_is_not_compared() -> None:
+    assert measures(AnalyticSettings(penalty=0.5)) == [AnalyticSettings(penalty=0.5)]
+    assert measures(AnalyticSettings(squared=True, price=0.0)) == [AnalyticSettings(squared=True, price=0.0)]
+    assert [(each.price, each.squared) for each in measures(AnalyticSettings())] == [
+        (PRICE, False),
+        (0.0, False),
+        (0.0, True),
+    ]
+
+
+def test_squared_errors_take_over_where_labels_speak_clearly_for_them() -> None:
+    """An expert that is too sure of itself has small likelihoods and small errors."""
+    x, y = torch.linspace(0, 1, 200).double()[:, None], torch.zeros(200).double()
+    points = LabelledSet(X=x, y=y, weight=torch.ones(200).double())
+    errors = torch.stack([0.1 + 0.01 * random(200), 1.0 + 0.01 * random(200)])
+    alike = answers_with_errors(errors, y)
+    too_sure = alike._replace(variance=torch.tensor([1e-5, 1.0]).double()[:, None].expand(2, 200))
+    settings = AnalyticSettings()
+    assert clear_measure(features(12, [0.3]), points, alike, settings) is settings
+    taken = clear_measure(features(12, [0.3]), points, too_sure, settings)
+    assert (taken.squared, taken.price) == (True, 0.0)
+    for given in (AnalyticSettings(compared=False), AnalyticSettings(penalty=0.5)):
+        assert clear_measure(features(12, [0.3]), points, too_sure, given) is given

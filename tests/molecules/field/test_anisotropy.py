@@ -1,0 +1,173 @@
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.experts.interface import Hyperparameters
+from lobal.molecules.field import anisotropy as module
+from lobal.molecules.field.anisotropy import PredictionError, drawn_folds, trained_bandwidth
+from lobal.molecules.field.expert import Ladder, molecular_experts
+from lobal.molecules.field.kernel import MolecularKernel
+from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.radial import RadialKernel, gaussian, matern52
+from lobal.molecules.geometry.permutations import closure, identity, orbits
+from tests.molecules.setting import pair_potential, random_molecules
+
+GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
+TIED = torch.tensor([1.3, 1.5, 1.7, 1.5, 1.7, 1.9], dtype=torch.float64)  # pairs 01, 02, 03, 12, 13, 23
+FREE = torch.tensor([1.3, 1.5, 1.7, 1.4, 1.6, 1.9], dtype=torch.float64)
+STEP = 1e-4
+
+every_label = pytest.mark.parametrize("labels", list(Labels))
+
+
+def labelled(R: Tensor) -> LabelledMolecules:
+    energies, forces = pair_potential(R)
+    return LabelledMolecules.at(R, energies=energies, forces=forces)
+
+
+def of_two_atoms(R: Tensor) -> LabelledMolecules:
+    """Energies that only the distances of atom 3 from atoms 0 and 1 matter to."""
+    R = R.clone().requires_grad_()
+    distance = (R[:, :2] - R[:, 3:]).norm(dim=-1)
+    energies = torch.sin(3.0 * distance).sum(1)
+    (gradient,) = torch.autograd.grad(energies.sum(), R)
+    return LabelledMolecules.at(R.detach(), energies=energies.detach(), forces=-gradient)
+
+
+def prediction_error(labels: Labels, radial: RadialKernel = gaussian, folds: int = 2) -> PredictionError:
+    generator = torch.Generator().manual_seed(0)
+    data = labelled(random_molecules(generator, 12))
+    return PredictionError(drawn_folds(data, labels, m=5, folds=folds, generator=generator), radial, GROUP)
+
+
+@every_label
+def test_the_error_is_that_of_dense_experts(labels: Labels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOISE", 1e-4)
+    monkeypatch.setattr(module, "_prior_variance", lambda *_: FREE.new_tensor(1.0))
+    error = prediction_error(labels, folds=1)
+    known, _, others, _ = error.folds[0]
+    kernel = MolecularKernel(radial=gaussian, shared=FREE, permutations=GROUP)
+    ladder = Ladder(kernel=kernel, bandwidths=FREE.new_ones(1), labels=labels)
+    assert known.energies is not None
+    parameters = Hyperparameters(known.energies.mean(), FREE.new_tensor(1.0), FREE.new_tensor(1e-4))
+    energies, forces = molecular_experts(known, ladder, parameters).predictor.at(others.geometry)
+    off = others.residual(Labels.BOTH, parameters.mean) - torch.cat([energies[0, :, None], forces[0].flatten(1)], dim=1)
+    start, stop = 0 if labels.energies else 1, 13 if labels.forces else 1
+    torch.testing.assert_close(error(FREE), off[:, start:stop].square().mean(), rtol=1e-8, atol=0.0)
+
+
+@every_label
+@pytest.mark.parametrize("radial", [gaussian, matern52])
+def test_slopes_along_free_bandwidths_are_those_of_differences(labels: Labels, radial: RadialKernel) -> None:
+    error, shared = prediction_error(labels, radial), FREE.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(error(shared), shared)
+    steps = STEP * torch.eye(6, dtype=torch.float64)
+    expected = torch.stack([(error(FREE + step) - error(FREE - step)) / (2.0 * STEP) for step in steps])
+    torch.testing.assert_close(slope, expected, rtol=1e-3, atol=1e-3 * expected.abs().max().item())
+
+
+@every_label
+def test_slopes_along_tied_bandwidths_are_those_of_differences(labels: Labels) -> None:
+    error, orbit = prediction_error(labels), orbits(GROUP)
+    theta = TIED[[0, 1, 2, 5]].requires_grad_()
+    (slope,) = torch.autograd.grad(error(theta[orbit]), theta)
+    steps = STEP * torch.eye(4, dtype=torch.float64)[:, orbit]
+    expected = torch.stack([(error(TIED + step) - error(TIED - step)) / (2.0 * STEP) for step in steps])
+    torch.testing.assert_close(slope, expected, rtol=1e-3, atol=1e-3 * expected.abs().max().item())
+
+
+def test_pairs_that_matter_get_the_smallest_bandwidths(generator: torch.Generator) -> None:
+    data = of_two_atoms(random_molecules(generator, 40))
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=15)
+    rest = shared[[0, 1, 3, 5]]
+    assert rest.min() > 1.5 * shared[[2, 4]].max()  # atoms 0 and 3, and 1 and 3
+
+
+def test_of_free_bandwidths_one_of_each_kind_says_what_matters(generator: torch.Generator) -> None:
+    data = of_two_atoms(random_molecules(generator, 40))
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=15, tied=False)
+    assert int(shared.argmin()) in (2, 4)  # the kernel permutes it onto the other
+
+
+def test_bandwidths_stay_within_reach_of_the_start(generator: torch.Generator) -> None:
+    data, start = of_two_atoms(random_molecules(generator, 20)), torch.tensor(1e-4, dtype=torch.float64)
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=5, start=start)
+    assert ((shared.log() - start.log()).abs() <= module.REACH).all()
+
+
+def test_training_lowers_the_error_at_configurations_never_seen(generator: torch.Generator) -> None:
+    data, new = (of_two_atoms(random_molecules(generator, n)) for n in (30, 50))
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.FORCES, generator=generator, m=15, folds=1)
+    error = PredictionError(drawn_folds(new, Labels.FORCES, m=15, folds=1, generator=generator), gaussian, identity(4))
+    isotropic = torch.tensor([0.25, 0.5, 1.0, 2.0, 4.0, 8.0], dtype=torch.float64)
+    assert error(shared) < 0.5 * min(error(each.expand(6)) for each in isotropic)
+
+
+def test_tied_bandwidths_are_equal_and_free_ones_are_not(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ITERATIONS", 3)
+    data = labelled(random_molecules(generator, 10))
+    tied, free = (
+        trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=4, tied=each)
+        for each in (True, False)
+    )
+    assert torch.equal(tied[[1, 2]], tied[[3, 4]])
+    assert not torch.equal(free[[1, 2]], free[[3, 4]])
+
+
+def test_the_generator_decides_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ITERATIONS", 3)
+    data, told = labelled(random_molecules(torch.Generator().manual_seed(1), 9)), list[str]()
+    first, second, other = (
+        trained_bandwidth(
+            data,
+            gaussian,
+            GROUP,
+            labels=Labels.FORCES,
+            generator=torch.Generator().manual_seed(seed),
+            m=4,
+            say=told.append,
+        )
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+    assert told[0].startswith("bandwidths of 4 kinds of pairs, evaluation 1: error ")
+
+
+def test_the_start_is_the_isotropic_bandwidth_that_is_given(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ITERATIONS", 0)
+    data, start = labelled(random_molecules(generator, 6)), torch.tensor(2.5, dtype=torch.float64)
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, start=start)
+    torch.testing.assert_close(shared, start.expand(6))
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "folds", "sizes"), [(9, 4, 3, [4, 4]), (9, 8, 2, [4, 4]), (9, 4, 1, [4]), (2, 9, 9, [1, 1])]
+)
+def test_folds_are_disjoint_and_predict_all_others(
+    n: int, m: int, folds: int, sizes: list[int], generator: torch.Generator
+) -> None:
+    data = labelled(random_molecules(generator, n))
+    drawn = drawn_folds(data, Labels.BOTH, m=m, folds=folds, generator=generator)
+    assert [len(fold.known.geometry.values) for fold in drawn] == sizes
+    together = torch.cat([fold.known.geometry.values for fold in drawn])
+    assert len(together.unique(dim=0)) == sum(sizes)
+    for fold in drawn:
+        both = torch.cat([fold.known.geometry.values, fold.others.geometry.values])
+        assert len(both.unique(dim=0)) == n
+
+
+def test_what_cannot_be_trained_on_is_refused(generator: torch.Generator) -> None:
+    R = random_molecules(generator, 6)
+    for data, arguments, message in (
+        (labelled(R[:1]), {}, "at least 2 configurations, 1 fold and m = 1, got 1, 2 and m = 128"),
+        (labelled(R), {"m": 0}, "got 6, 2 and m = 0"),
+        (LabelledMolecules.at(R, energies=R[:, 0, 0]), {}, "forces are to be learned from, but none were given"),
+        (labelled(random_molecules(generator, 4, N=5)), {}, "permutations of 4 atoms were given for molecules of 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, **arguments)

@@ -1,0 +1,280 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.molecules.field import kernel as module
+from lobal.molecules.field.kernel import MolecularKernel, covariance, energy_variances
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel, gaussian, matern52
+from lobal.molecules.geometry.descriptor import atom_pairs, dense_jacobian, describe
+from lobal.molecules.geometry.permutations import closure, identity, symmetrised_bandwidth
+from tests.molecules.setting import EXACT, random_molecules, rotation
+
+CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
+GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))  # all orders of the first three of four atoms
+ISOTROPIC = torch.full((6,), 0.4, dtype=torch.float64)
+ANISOTROPIC = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
+SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+
+every_radial = pytest.mark.parametrize("radial", RADIAL_KERNELS.values(), ids=RADIAL_KERNELS.keys())
+every_bandwidth = pytest.mark.parametrize("shared", [ISOTROPIC, ANISOTROPIC], ids=["isotropic", "anisotropic"])
+every_label = pytest.mark.parametrize("labels", list(Labels))
+
+
+@pytest.fixture
+def R(generator: torch.Generator) -> Tensor:  # noqa: N802 - as in the paper
+    return random_molecules(generator, 4)
+
+
+@pytest.fixture
+def Q(generator: torch.Generator) -> Tensor:  # noqa: N802 - likewise
+    return random_molecules(generator, 3) + 0.1
+
+
+def make(radial: RadialKernel = gaussian, shared: Tensor = ANISOTROPIC, group: Tensor = GROUP) -> MolecularKernel:
+    return MolecularKernel(radial=radial, shared=shared, permutations=group)
+
+
+def energy_covariance(r: Tensor, q: Tensor, kernel: MolecularKernel, sigma: Tensor) -> Tensor:
+    """Eq. (eq:sGDMLKernel) as printed, for the energies of two configurations, over the order of the group."""
+    group = kernel.permutations
+    first, second = atom_pairs(len(r))
+    x, y = ((p[group[:, first]] - p[group[:, second]]).square().sum(-1).rsqrt() for p in (r, q))
+    squared = ((x[:, None] - y) / (sigma * kernel.shared)).square().sum(-1)
+    return kernel.radial(squared).value.sum() / len(group)
+
+
+def by_differentiation(r: Tensor, q: Tensor, kernel: MolecularKernel, sigma: Tensor) -> Tensor:
+    """Covariance of (E, F) of two configurations by automatic differentiation."""
+    grad = torch.func.jacrev
+    value = energy_covariance(r, q, kernel, sigma)
+    left = -grad(energy_covariance, 0)(r, q, kernel, sigma).flatten()
+    right = -grad(energy_covariance, 1)(r, q, kernel, sigma).flatten()
+    both = grad(grad(energy_covariance, 0), 1)(r, q, kernel, sigma).reshape(r.numel(), q.numel())
+    return torch.cat([torch.cat([value[None], right])[None], torch.cat([left[:, None], both], 1)])
+
+
+@every_bandwidth
+@every_radial
+def test_covariances_are_the_derivatives_of_the_printed_kernel(
+    radial: RadialKernel, shared: Tensor, R: Tensor, Q: Tensor
+) -> None:
+    kernel = make(radial, shared)
+    ours = covariance(kernel, describe(R), describe(Q), bandwidths=SIGMAS)
+    rows = [
+        torch.cat([torch.cat([by_differentiation(r, q, kernel, sigma) for q in Q], 1) for r in R]) for sigma in SIGMAS
+    ]
+    torch.testing.assert_close(ours, torch.stack(rows), **CLOSE)
+
+
+@every_bandwidth
+@every_radial
+def test_covariances_are_finite_differences(radial: RadialKernel, shared: Tensor, R: Tensor, Q: Tensor) -> None:
+    """Of sixth order: covariances with forces from those with energies."""
+    kernel, sigmas, h = make(radial, shared), SIGMAS[1:2], 2e-3
+    weights = {1: 45.0, 2: -9.0, 3: 1.0, -1: -45.0, -2: 9.0, -3: -1.0}
+    steps = h * torch.eye(12, dtype=torch.float64).view(12, 4, 3)
+    moved = describe(torch.cat([Q[:1] + k * steps for k in weights]))
+    for rows in Labels:
+        options: dict[str, Any] = {"bandwidths": sigmas, "rows": rows}
+        ours = covariance(kernel, describe(R[:1]), describe(Q[:1]), columns=Labels.FORCES, **options)[0]
+        energies = covariance(kernel, describe(R[:1]), moved, columns=Labels.ENERGIES, **options)[0]
+        slope = torch.einsum("rkc,k->rc", energies.unflatten(1, (6, 12)), ours.new_tensor([*weights.values()]))
+        torch.testing.assert_close(ours, -slope / (60.0 * h), rtol=0.0, atol=1e-8 * float(ours.abs().max()))
+
+
+@every_label
+@pytest.mark.parametrize("others", list(Labels))
+def test_parts_of_the_labels_have_parts_of_the_covariance(labels: Labels, others: Labels, R: Tensor, Q: Tensor) -> None:
+    def chosen(which: Labels) -> Tensor:
+        return torch.tensor([which.energies] + 12 * [which.forces]).nonzero()[:, 0]
+
+    whole = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS).view(3, 4, 13, 3, 13)
+    part = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS, rows=labels, columns=others)
+    expected = whole[:, :, chosen(labels)][..., chosen(others)]
+    torch.testing.assert_close(part, expected.flatten(3, 4).flatten(1, 2), **EXACT)
+    assert part.shape == (3, 4 * labels.width(4), 3 * others.width(4))
+
+
+@every_label
+@every_bandwidth
+@pytest.mark.parametrize("entries", [1, 13 * 13 * 9, 2**20])
+def test_the_size_of_blocks_does_not_matter(
+    labels: Labels, shared: Tensor, entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    R, Q = describe(random_molecules(generator, 4)), describe(random_molecules(generator, 3))
+    kernel = make(shared=shared)
+    expected = covariance(kernel, R, Q, bandwidths=SIGMAS, rows=labels)
+    with_itself = covariance(kernel, R, R, bandwidths=SIGMAS, rows=labels)
+    monkeypatch.setattr(module, "BLOCK_ENTRIES", entries)
+    torch.testing.assert_close(covariance(kernel, R, Q, bandwidths=SIGMAS, rows=labels), expected, **EXACT)
+    torch.testing.assert_close(covariance(kernel, R, bandwidths=SIGMAS, rows=labels), with_itself, **EXACT)
+
+
+@every_radial
+@every_bandwidth
+@every_label
+def test_a_covariance_is_symmetric_and_has_no_negative_eigenvalue(
+    radial: RadialKernel, shared: Tensor, labels: Labels, generator: torch.Generator
+) -> None:
+    geometry = describe(random_molecules(generator, 12))
+    K = covariance(make(radial, shared), geometry, bandwidths=SIGMAS, rows=labels)
+    torch.testing.assert_close(K, K.mT, **EXACT)
+    values = torch.linalg.eigvalsh(K)
+    assert (values[:, 0] >= -1e-12 * values[:, -1]).all()
+
+
+def test_a_configuration_with_itself_has_a_closed_form(R: Tensor) -> None:
+    """Where nothing differs, g'' has no say: also for Matern kernels, whose third derivative is singular there."""
+    geometry, A = describe(R[:1]), ANISOTROPIC.square().reciprocal()
+    J = dense_jacobian(geometry)[0]
+    K = covariance(make(matern52, group=identity(4)), geometry, bandwidths=SIGMAS[1:2])[0]
+    expected = torch.block_diag(torch.ones(1, 1, dtype=torch.float64), 5.0 / 3.0 * J.T @ torch.diag(A) @ J)
+    torch.testing.assert_close(K, expected, **CLOSE)
+
+
+@every_bandwidth
+def test_permuting_either_side_permutes_the_forces(shared: Tensor, R: Tensor, Q: Tensor) -> None:
+    kernel = make(shared=shared)
+    expected = covariance(kernel, describe(R), describe(Q), bandwidths=SIGMAS)
+    for pi in GROUP:
+        places = torch.cat([torch.zeros(1, dtype=torch.long), 1 + (3 * pi[:, None] + torch.arange(3)).flatten()])
+        left = covariance(kernel, describe(R[:, pi]), describe(Q), bandwidths=SIGMAS)
+        right = covariance(kernel, describe(R), describe(Q[:, pi]), bandwidths=SIGMAS)
+        blocks = expected.view(3, 4, 13, 3, 13)
+        torch.testing.assert_close(left.view_as(blocks), blocks[:, :, places], **CLOSE)
+        torch.testing.assert_close(right.view_as(blocks), blocks[..., places], **CLOSE)
+
+
+def test_moving_a_molecule_turns_its_forces(R: Tensor, Q: Tensor, generator: torch.Generator) -> None:
+    turn = rotation(generator)
+    expected = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS, rows=Labels.FORCES)
+    moved = covariance(make(), describe(R @ turn - 2.0), describe(Q), bandwidths=SIGMAS, rows=Labels.FORCES)
+    expected = torch.einsum("lnakm,kc->lnacm", expected.view(3, 4, 4, 3, -1), turn)
+    torch.testing.assert_close(moved.view_as(expected), expected, **CLOSE)
+
+
+def test_under_isotropy_permuting_one_side_is_enough(R: Tensor, Q: Tensor) -> None:
+    """The remark after Eq. (eq:sGDMLKernel)."""
+    torch.testing.assert_close(one_sided(ISOTROPIC, R, Q), two_sided(ISOTROPIC, R, Q), **CLOSE)
+    assert len(make(shared=ISOTROPIC).scales().weights) == 1
+
+
+def test_under_anisotropy_permuting_one_side_is_not_invariant(R: Tensor, Q: Tensor) -> None:
+    swapped = R[:, GROUP[3]]
+    torch.testing.assert_close(two_sided(ANISOTROPIC, swapped, Q), two_sided(ANISOTROPIC, R, Q), **CLOSE)
+    broken = (one_sided(ANISOTROPIC, swapped, Q) - one_sided(ANISOTROPIC, R, Q)).abs().max()
+    assert broken > 0.01 * one_sided(ANISOTROPIC, R, Q).abs().max()
+
+
+def test_a_symmetrised_bandwidth_makes_one_side_enough(R: Tensor, Q: Tensor) -> None:
+    shared = symmetrised_bandwidth(ANISOTROPIC, GROUP)
+    torch.testing.assert_close(one_sided(shared, R, Q), two_sided(shared, R, Q), **CLOSE)
+    assert len(make(shared=shared).scales().weights) == 1
+
+
+def two_sided(shared: Tensor, R: Tensor, Q: Tensor) -> Tensor:
+    kernel = make(shared=shared)
+    return covariance(kernel, describe(R), describe(Q), bandwidths=SIGMAS, rows=Labels.ENERGIES)
+
+
+def one_sided(shared: Tensor, R: Tensor, Q: Tensor) -> Tensor:
+    plain = make(shared=shared, group=identity(4))
+    parts = [
+        covariance(plain, describe(R), describe(Q[:, pi]), bandwidths=SIGMAS, rows=Labels.ENERGIES) for pi in GROUP
+    ]
+    return torch.stack(parts).sum(0)
+
+
+def test_scales_are_distinct_and_their_weights_sum_to_one() -> None:
+    one_atom_is_special = ANISOTROPIC.new_tensor([1.0, 1.0, 2.0, 3.0, 4.0, 4.0])
+    for shared, count in ((ISOTROPIC, 1), (one_atom_is_special, 3), (ANISOTROPIC, 6)):
+        bandwidths, weights = make(shared=shared).scales()
+        assert bandwidths.shape == (count, 6)
+        torch.testing.assert_close(weights, torch.full_like(weights, 1.0 / count), **EXACT)
+
+
+@every_bandwidth
+def test_configurations_far_apart_have_no_covariance(shared: Tensor, R: Tensor) -> None:
+    K = covariance(make(shared=shared), describe(R), describe(0.2 * R), bandwidths=SIGMAS[:1])
+    torch.testing.assert_close(K, torch.zeros_like(K), rtol=0.0, atol=1e-12)
+
+
+def test_a_small_bandwidth_leaves_prior_variance_one(R: Tensor) -> None:
+    """Configurations far from their own permutations are alone with themselves in the sum."""
+    K = covariance(make(), describe(R), bandwidths=1e-3 * SIGMAS, rows=Labels.ENERGIES)
+    torch.testing.assert_close(K, torch.eye(4, dtype=torch.float64).expand(3, -1, -1), rtol=0.0, atol=1e-6)
+
+
+@every_bandwidth
+def test_energy_variances_are_the_diagonal_of_the_covariance(shared: Tensor, R: Tensor) -> None:
+    kernel = make(matern52, shared)
+    K = covariance(kernel, describe(R), bandwidths=SIGMAS, rows=Labels.ENERGIES)
+    ours = energy_variances(kernel, describe(R), bandwidths=SIGMAS)
+    torch.testing.assert_close(ours, K.diagonal(dim1=1, dim2=2), **EXACT)
+
+
+def test_every_bandwidth_gives_the_kernel_that_has_it_alone(R: Tensor, Q: Tensor) -> None:
+    together = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS)
+    for sigma, K in zip(SIGMAS, together, strict=True):
+        scaled = make(shared=sigma * ANISOTROPIC)
+        alone = covariance(scaled, describe(R), describe(Q), bandwidths=torch.ones_like(SIGMAS[:1]))[0]
+        torch.testing.assert_close(K, alone, **CLOSE)
+
+
+@every_radial
+@pytest.mark.parametrize("group", [GROUP, identity(4)], ids=["symmetric", "not symmetric"])
+def test_covariances_can_be_differentiated_by_the_bandwidth(radial: RadialKernel, group: Tensor, R: Tensor) -> None:
+    """As training Sigma by gradients needs it, also where a configuration meets itself."""
+
+    def summed(shared: Tensor, bandwidths: Tensor) -> Tensor:
+        K = covariance(make(radial, shared, group), describe(R), bandwidths=bandwidths)
+        return (K * torch.linspace(-1.0, 1.0, K.numel(), dtype=K.dtype).view_as(K)).sum()
+
+    values = [value.clone().requires_grad_() for value in (ANISOTROPIC, SIGMAS)]
+    for value, ours in zip(values, torch.autograd.grad(summed(*values), values), strict=True):
+        for c in range(len(value)):
+            step = torch.zeros_like(value)
+            step[c] = 1e-5
+            above, below = (
+                summed(*(other + sign * step if other is value else other for other in values)) for sign in (1, -1)
+            )
+            torch.testing.assert_close(ours[c], (above - below).detach() / 2e-5, rtol=1e-5, atol=1e-5)
+
+
+def test_configurations_of_another_molecule_are_refused(R: Tensor, generator: torch.Generator) -> None:
+    larger = describe(random_molecules(generator, 2, N=5))
+    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
+        covariance(make(), describe(R), larger, bandwidths=SIGMAS)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_configurations_have_few_covariances(n: int, R: Tensor, Q: Tensor) -> None:
+    assert covariance(make(), describe(R[:n]), describe(Q), bandwidths=SIGMAS).shape == (3, 13 * n, 39)
+    assert covariance(make(), describe(Q), describe(R[:n]), bandwidths=SIGMAS).shape == (3, 39, 13 * n)
+    assert covariance(make(), describe(R[:n]), bandwidths=SIGMAS).shape == (3, 13 * n, 13 * n)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shared": ANISOTROPIC[:5]}, r"of 4 atoms must have 6 entries, one per pair of atoms, got shape \(5,\)"),
+        ({"shared": 0.0 * ANISOTROPIC}, "must be finite and above zero"),
+        ({"shared": torch.nan * ANISOTROPIC}, "must be finite and above zero"),
+        ({"permutations": GROUP[:4]}, "are not a group"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(make(), **change)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is available")
+def test_a_gpu_gives_the_same_covariances(R: Tensor, Q: Tensor) -> None:
+    kernel = MolecularKernel(radial=matern52, shared=ANISOTROPIC.cuda(), permutations=GROUP.cuda())
+    ours = covariance(kernel, describe(R.cuda()), describe(Q.cuda()), bandwidths=SIGMAS.cuda())
+    expected = covariance(make(matern52), describe(R), describe(Q), bandwidths=SIGMAS)
+    torch.testing.assert_close(ours.cpu(), expected, **CLOSE)

@@ -1,0 +1,85 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.core import kernels
+from lobal.molecules.field.kernel import MolecularKernel, covariance
+from lobal.molecules.field.labels import Labels, split_labels
+from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel
+from lobal.molecules.geometry.descriptor import describe
+from lobal.molecules.geometry.permutations import closure
+from tests.molecules.setting import random_molecules, rotation
+
+CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
+GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
+ISOTROPIC = torch.full((6,), 0.4, dtype=torch.float64)
+ANISOTROPIC = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
+SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+every_label = pytest.mark.parametrize("labels", list(Labels))
+
+
+def random_predictor(
+    generator: torch.Generator,
+    labels: Labels = Labels.BOTH,
+    radial: RadialKernel = RADIAL_KERNELS["gaussian"],
+    shared: Tensor = ANISOTROPIC,
+) -> tuple[Predictor, MolecularKernel, Tensor, Tensor]:
+    R = random_molecules(generator, 6)
+    weights = torch.randn(3, 6 * labels.width(4), dtype=torch.float64, generator=generator)
+    kernel = MolecularKernel(radial=radial, shared=shared, permutations=GROUP)
+    return Predictor.of(kernel, describe(R), weights, bandwidths=SIGMAS, labels=labels), kernel, R, weights
+
+
+@pytest.mark.parametrize("shared", [ISOTROPIC, ANISOTROPIC], ids=["isotropic", "anisotropic"])
+@pytest.mark.parametrize("radial", RADIAL_KERNELS.values(), ids=RADIAL_KERNELS.keys())
+@every_label
+def test_predictions_are_covariances_times_weights(
+    labels: Labels, radial: RadialKernel, shared: Tensor, generator: torch.Generator
+) -> None:
+    predictor, kernel, R, weights = random_predictor(generator, labels, radial, shared)
+    R_new = torch.cat([random_molecules(generator, 5), R[:2]])  # training configurations among them
+    K = covariance(kernel, describe(R_new), describe(R), bandwidths=SIGMAS, columns=labels)
+    energies, forces = split_labels((K @ weights[:, :, None])[..., 0], Labels.BOTH, 4)
+    ours = predictor(R_new)
+    torch.testing.assert_close(ours.energies, energies, **CLOSE)
+    torch.testing.assert_close(ours.forces, forces, **CLOSE)
+
+
+def test_forces_are_minus_the_gradient_of_the_energy(generator: torch.Generator) -> None:
+    predictor, *_ = random_predictor(generator)
+    R = random_molecules(generator, 3)
+    h = 1e-3
+    for c in range(12):
+        step = torch.zeros(12, dtype=torch.float64)
+        step[c] = h
+        E = [predictor(R + k * step.view(4, 3)).energies for k in (1, -1, 2, -2)]
+        slope = (8.0 * (E[0] - E[1]) - (E[2] - E[3])) / (12.0 * h)
+        torch.testing.assert_close(predictor(R).forces.flatten(2)[..., c], -slope, rtol=1e-6, atol=1e-7)
+
+
+def test_energies_do_not_change_and_forces_go_along_when_a_molecule_is_permuted_and_turned(
+    generator: torch.Generator,
+) -> None:
+    predictor, *_ = random_predictor(generator)
+    R, turn = random_molecules(generator, 3), rotation(generator)
+    expected = predictor(R)
+    for pi in GROUP:
+        moved = predictor(R[:, pi] @ turn + 1.0)
+        torch.testing.assert_close(moved.energies, expected.energies, **CLOSE)
+        torch.testing.assert_close(moved.forces, expected.forces[:, :, pi] @ turn, **CLOSE)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_configurations_are_answered_one_by_one(
+    n: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor, *_ = random_predictor(generator)
+    R = random_molecules(generator, n)
+    together = predictor(R)
+    assert together.forces.shape == (3, n, 4, 3)
+    monkeypatch.setattr(kernels, "CHUNK_ENTRIES", 1)
+    torch.testing.assert_close(predictor(R).energies, together.energies, **CLOSE)
+    torch.testing.assert_close(predictor(R).forces, together.forces, **CLOSE)
