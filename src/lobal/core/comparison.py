@@ -7,7 +7,6 @@ says how large a gain chance alone would show.
 import math
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
