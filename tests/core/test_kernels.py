@@ -158,6 +158,18 @@ def test_cholesky_of_a_good_matrix_has_the_smallest_jitter(generator: torch.Gene
     torch.testing.assert_close(lower, lower.tril())
 
 
+def test_cholesky_begins_with_the_jitter_asked_for_and_may_leave_it_in_place(generator: torch.Generator) -> None:
+    K = covariance(generator, 5)
+    lower, jitter = safe_cholesky(K, first_jitter=0.0)
+    assert jitter.item() == 0.0
+    torch.testing.assert_close(lower, torch.linalg.cholesky(K), **EXACT)
+    singular = with_least_eigenvalue(-3e-8)
+    lower, jitter = safe_cholesky(singular, first_jitter=0.0, in_place=True)
+    assert jitter.item() == pytest.approx(1e-7)
+    torch.testing.assert_close(lower @ lower.mT, singular, **EXACT)
+    torch.testing.assert_close(singular.diagonal(), (1.0 + jitter) * with_least_eigenvalue(-3e-8).diagonal(), **EXACT)
+
+
 @pytest.mark.parametrize("least", [-3e-10, -3e-8, -3e-5, -3e-3])
 def test_cholesky_takes_the_least_power_of_ten_that_works(least: float) -> None:
     K = with_least_eigenvalue(least)

@@ -23,6 +23,8 @@ LARGEST_KERNEL_DIMENSION = 3
 NEIGHBOURS = 16
 # Kernels are summed up this many at a time: 2 MiB, which caches hold. Larger parts are several times slower.
 KERNELS_AT_ONCE = 2**18
+# Fewer points than this say nothing about an intrinsic dimension.
+FEWEST_NEIGHBOURS = 10
 # Neighbour densities stay within this factor of the typical one, so that none is zero or infinite.
 DENSITY_RANGE = 1e12
 
@@ -194,21 +196,29 @@ def capped(weights: Float[Tensor, " n"], parts: float) -> Float[Tensor, " n"]:
 
 
 def intrinsic_dimension(X: Inputs, *, generator: torch.Generator) -> float:
-    """Intrinsic dimension by TwoNN (Facco et al. 2017), between one and the number of columns.
-
-    The ratio of the distances to the second and first neighbour follows 1 - F(r) = r^-delta; delta is the slope
-    through the origin of -log(1 - F) against log r, the largest tenth of the ratios left out.
-    """
+    """Intrinsic dimension by TwoNN, between one and the number of columns, from distances in standardised columns."""
     rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
     distinct = torch.unique(X[rows], dim=0)
     n, d = distinct.shape
-    if d == 1 or n < 10:
+    if d == 1 or n < FEWEST_NEIGHBOURS:
         return float(d)
     spread = distinct.std(dim=0)
     scaled = scale_inputs(distinct, torch.where(spread > 0, spread, torch.ones_like(spread)))
-    squared = squared_distances(scaled, scaled).fill_diagonal_(math.inf)
-    first, second = squared.topk(2, largest=False).values.clamp_min(torch.finfo(X.dtype).tiny).unbind(-1)
+    return two_neighbour_dimension(squared_distances(scaled, scaled), largest=float(d))
+
+
+def two_neighbour_dimension(squared: Float[Tensor, "n n"], *, largest: float) -> float:
+    """Intrinsic dimension by TwoNN (Facco et al. 2017) of distinct points, from their squared distances.
+
+    The ratio of the distances to the second and first neighbour follows 1 - F(r) = r^-delta; delta is the slope
+    through the origin of -log(1 - F) against log r, the largest tenth of the ratios left out. The result lies between
+    one and `largest`. The diagonal of `squared` is overwritten.
+    """
+    tiny = torch.finfo(squared.dtype).tiny
+    nearest = squared.fill_diagonal_(math.inf).topk(2, largest=False).values
+    first, second = nearest.clamp_min(tiny).unbind(-1)
+    n = len(squared)
     log_ratio = 0.5 * (second.log() - first.log()).sort().values[: int(0.9 * n)]
-    survival = -torch.log1p(-torch.arange(1, len(log_ratio) + 1, dtype=X.dtype, device=X.device) / n)
-    slope = (log_ratio @ survival) / (log_ratio @ log_ratio).clamp_min(torch.finfo(X.dtype).tiny)
-    return min(max(slope.item(), 1.0), float(d))
+    survival = -torch.log1p(-torch.arange(1, len(log_ratio) + 1, dtype=squared.dtype, device=squared.device) / n)
+    slope = (log_ratio @ survival) / (log_ratio @ log_ratio).clamp_min(tiny)
+    return min(max(slope.item(), 1.0), largest)

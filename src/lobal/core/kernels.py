@@ -140,32 +140,35 @@ class Factor(NamedTuple):
     jitter: Float[Tensor, "*batch"]
 
 
-def safe_cholesky(K: Float[Tensor, "*batch m m"]) -> Factor:
+def safe_cholesky(
+    K: Float[Tensor, "*batch m m"], *, first_jitter: float = SMALLEST_JITTER, in_place: bool = False
+) -> Factor:
     """Cholesky factors of K + jitter * diag(K) with the least jitter that works, matrix by matrix.
 
-    The jitter starts at `SMALLEST_JITTER` and grows tenfold where the factorisation fails; growth is logged. It is
-    relative to each diagonal entry, so that one label with huge noise leaves the others as they are.
+    The jitter starts at `first_jitter`, which may be zero, and grows tenfold where the factorisation fails, from
+    `SMALLEST_JITTER` on; growth is logged. It is relative to each diagonal entry, so that one label with huge noise
+    leaves the others as they are. With `in_place`, the jitter stays on the diagonal of K and K is not copied.
 
     Raises:
         ValueError: K holds NaN, or is not positive definite even with `LARGEST_JITTER`.
     """
-    diagonal = K.diagonal(dim1=-2, dim2=-1)
+    diagonal = K.diagonal(dim1=-2, dim2=-1).clone()
     if not torch.isfinite(K.detach().sum()):  # one number to look at, where every entry would be another matrix
         raise ValueError("a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them")
-    jitter = torch.full_like(diagonal[..., 0], SMALLEST_JITTER)
+    jitter = torch.full_like(diagonal[..., 0], first_jitter)
     while True:
-        jittered = K.clone()
-        jittered.diagonal(dim1=-2, dim2=-1).add_(jitter[..., None] * diagonal)
+        jittered = K if in_place else K.clone()
+        jittered.diagonal(dim1=-2, dim2=-1).copy_(diagonal + jitter[..., None] * diagonal)
         lower, failed = torch.linalg.cholesky_ex(jittered)
         if not failed.any():
             break
-        jitter = torch.where(failed > 0, 10.0 * jitter, jitter)
+        jitter = torch.where(failed > 0, (10.0 * jitter).clamp_min(SMALLEST_JITTER), jitter)
         if jitter.max() > LARGEST_JITTER:
             raise ValueError(
                 f"a {K.shape[-1]} x {K.shape[-1]} kernel matrix is not positive definite with jitter "
                 f"{LARGEST_JITTER:g}; remove duplicate inputs or raise the noise"
             )
-    if jitter.max() > SMALLEST_JITTER:
+    if jitter.max() > first_jitter:
         logger.info("Cholesky factorisation of %s needed jitter %.0e", tuple(K.shape), jitter.max().item())
     return Factor(lower, jitter)
 

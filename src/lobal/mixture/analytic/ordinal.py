@@ -6,6 +6,7 @@ which the climb would stop by chance. So it follows a smoothed ladder, weights s
 large T, which has few maxima, to one that is close to linear interpolation, and there to the end.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 import torch
@@ -24,6 +25,8 @@ ITERATIONS = 60
 LONGEST_STEP = 1.0  # of a position on the ladder: beyond, no parabola describes the utilities
 SUFFICIENT = 1e-4  # the share of the promised gain that a step has to bring
 HALVINGS = 30
+FOLDS = 4  # of the points, each left out once when gates are compared
+COMPARED_TOLERANCE = 1e-4  # nats a point: enough to tell gates apart
 LEFT_OUT = (0.05, 0.2, 0.5, 1.0)  # shares of the concave part of the loss, tried in turn
 
 
@@ -74,6 +77,17 @@ def fit_channel(
         is_last = temperature == TEMPERATURES[-1]
         parameters = climb.run(parameters, temperature, tolerance if is_last else max(tolerance, ROUGHLY))
     return Channel(parameters[0], parameters[1:])
+
+
+def cross_fitted_channels(
+    phi: Float[Tensor, "n m"], utility: Float[Tensor, "L n"], weight: Float[Tensor, " n"], *, scale: float
+) -> Iterator[tuple[Bool[Tensor, " n"], Channel]]:
+    """Channels fitted without one fold of the points each, and which points these are."""
+    fold = torch.arange(len(phi), device=phi.device) % FOLDS
+    for number in range(FOLDS):
+        rest = fold != number
+        channel = fit_channel(phi[rest], utility[:, rest], weight[rest], scale=scale, tolerance=COMPARED_TOLERANCE)
+        yield ~rest, channel
 
 
 class Interpolation(NamedTuple):

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.experts.leave_one_out import LeaveOneOut
-from lobal.mixture.analytic.training import FOLDS, MOST_COMPARED, AnalyticSettings, held_out_losses
+from lobal.mixture.analytic.ordinal import FOLDS
+from lobal.mixture.analytic.training import MOST_COMPARED, AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned
 from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.gate import features_of
