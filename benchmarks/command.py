@@ -1,4 +1,4 @@
-"""The body of `lobal bench`: run, print, and keep the numbers and a figure."""
+"""The body of `python -m benchmarks`: measure, print tables, and write the numbers and a figure."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -39,6 +39,7 @@ from benchmarks.timing import (
     whole_training,
 )
 from experiments.doppler import PAPER, SMALLEST_N
+from experiments.repetitions import typed_command
 from lobal.core.arrays import resolve_device
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
@@ -227,9 +228,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
     plan = outcome.plan
     return {
         "experiment": "seconds to fit the Doppler function",
-        "command": f"lobal bench --sizes {','.join(map(str, plan.sizes))} --engines {','.join(plan.methods)} "
-        f"--m {plan.m} --device {plan.device} --threads {plan.threads} --max-epochs {plan.max_epochs} "
-        f"--seed {plan.seed}",
+        "command": typed_command(),
         "machine": machine(plan),
         "versions": versions() | _gpytorch_version(),
         "rates": asdict(outcome.rates),

@@ -130,10 +130,8 @@ def _repeated(
     **options: Any,  # noqa: ANN401 - numbers and the device
 ) -> dict[str, Any]:
     rows = min(n, 9 * len(load_npz(path).y) // 10)
-    written = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
     repetitions = Repetitions(
         experiment=f"{path.stem}: test errors of mixture, SVGP and exact process",
-        command=f"python -m benchmarks.regression {path.name} --n {n} --seeds {seeds} {written} --output {output}",
         settings={"data": path.stem, **options},
         run=partial(errors, data=str(path), **options),
     )

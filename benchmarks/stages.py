@@ -15,9 +15,9 @@ from torch import Tensor
 
 from benchmarks.measuring import Rates, finished_work, typical_lap
 from experiments.doppler import N_VALIDATION, PAPER, Sample
-from experiments.doppler_active import SeededOracle
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
+from lobal.cli.demo import DopplerOracle
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import CACHE_BYTES, StoredFeatures
@@ -141,7 +141,7 @@ def learner_step_seconds(n: int, m: int, device: torch.device, *, seed: int) -> 
         n_inducing=m, bandwidths=PAPER.bandwidths, shared_bandwidth=PAPER.shared_bandwidth, device=str(device)
     )
     learner = ActiveLearner(Box(0.0, 1.0, n_candidates=max(CANDIDATES, 4 * n)), seed=seed, model=model)
-    learner.run(SeededOracle(seed), sizes=[n // 2, n])
+    learner.run(DopplerOracle(seed), sizes=[n // 2, n])
     begun = finished_work(device)
     learner.ask(n)
     return finished_work(device) - begun

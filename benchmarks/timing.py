@@ -13,7 +13,8 @@ from numpy import ndarray
 
 from benchmarks.measuring import measured
 from benchmarks.stages import adam_epoch_seconds
-from experiments.doppler import DOPPLER, N_TEST, N_VALIDATION, PAPER, Sample, doppler_data, paper_model
+from experiments.doppler import N_VALIDATION, PAPER, Sample, doppler_data, paper_model
+from lobal.cli.demo import DOPPLER, N_TEST
 from lobal.core.metrics import root_mean_squared_error
 from lobal.mixture.estimator import MixtureRegressor
 

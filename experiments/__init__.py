@@ -1,1 +1,22 @@
-"""."""
+"""The evidence: experiments of the paper and comparisons, none of which is part of the wheel.
+
+`python -m experiments` lists them, `python -m experiments NAME --help` shows the options of one. Each writes a record
+(JSON, with command, settings and versions) that an interrupted run resumes; figures are drawn from records. The records
+that the documentation quotes are in `docs/results`.
+
+Start with `doppler_active.py` and `repetitions.py`.
+
+- `__main__.py`: the registry of experiments and their command line
+- `repetitions.py`: repetitions over sizes and seeds, kept in one file
+- `data_files.py`: data sets in `.npz` files
+- `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
+- `doppler_active.py`: active and random campaigns on the Doppler function
+- `doppler_curves.py`: table and learning curves from the files of both arms
+- `inducing_points.py`: number and distribution of inducing points
+- `malonaldehyde.py`, `malonaldehyde_report.py`: force fields of malonaldehyde
+- `noise.py`: estimated noise variance compared with replicates
+- `other_models.py`, `rbf_network.py`: other models trained on active labels
+- `pools.py`: active and random sampling on measured data and on a stationary control
+- `tuning.py`: errors and seconds with and without tuning
+- `figures/`: figures that only the experiments need
+"""

@@ -1,8 +1,8 @@
 """Learning curves of the Doppler function from the results of both arms: a table, the savings, a figure.
 
-    python -m experiments.doppler_curves ACTIVE.json RANDOM.json --figure curves.png
+python -m experiments doppler_curves ACTIVE.json RANDOM.json --figure curves.png
 
-The two files come from `python -m experiments.doppler_active`.
+The two files come from `python -m experiments doppler_active`.
 """
 
 import json
@@ -16,25 +16,24 @@ from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
 
+from experiments.repetitions import Figure, Result, values_by_seed
 from lobal.report.campaign_figures import Curve, learning_curve_figure
 from lobal.report.figures import save_figure
 from lobal.report.savings import Savings, relative_sample_sizes
-
-ERROR, LARGEST, ORACLE, HEADROOM = "rmse", "max_error", "oracle_rmse", "headroom"
 
 
 class Arm(NamedTuple):
     """One arm's numbers by seed: columns such as "rmse_1024"."""
 
     seeds: list[int]
-    results: list[dict[str, float]]
+    results: list[Result]
 
     @classmethod
     def read(cls, path: Path) -> "Arm":
-        """The arm that `doppler_active` kept in the file."""
+        """The arm that `doppler_active` wrote to the file."""
         results = sorted(json.loads(path.read_text())["results"], key=lambda result: result["seed"])
         if not results:
-            raise typer.BadParameter(f"{path} has no results yet; run experiments.doppler_active first")
+            raise ValueError(f"{path} has no results yet; run `python -m experiments doppler_active` first")
         return cls([result["seed"] for result in results], results)
 
     @property
@@ -43,20 +42,19 @@ class Arm(NamedTuple):
         return sorted(int(name.removeprefix("rmse_")) for name in self.results[0] if name.startswith("rmse_"))
 
     def column(self, name: str, sizes: list[int]) -> Float[ndarray, "seeds sizes"] | None:
-        """What is called so, where it was measured."""
-        if f"{name}_{sizes[0]}" not in self.results[0]:
-            return None
-        return np.array([[result[f"{name}_{size}"] for size in sizes] for result in self.results])
+        """The numbers of this name, if they were measured."""
+        measured = f"{name}_{sizes[0]}" in self.results[0]
+        return values_by_seed(self.results, name, sizes) if measured else None
 
 
 def compared(active: Arm, random: Arm) -> tuple[list[int], Savings]:
-    """The sizes that both arms have, but for the common start, and the savings at them."""
+    """The sizes that both arms have, except for the common start, and the savings at them."""
     if active.seeds != random.seeds:
-        raise typer.BadParameter(f"both arms need the same seeds, got {active.seeds} and {random.seeds}")
+        raise ValueError(f"both arms need the same seeds, got {active.seeds} and {random.seeds}")
     sizes = [size for size in active.sizes if size in random.sizes][1:]
     if not sizes:
-        raise typer.BadParameter(f"the arms share no size after the start: {active.sizes} and {random.sizes}")
-    rmse = [arm.column(ERROR, sizes) for arm in (active, random)]
+        raise ValueError(f"the arms share no size after the start: {active.sizes} and {random.sizes}")
+    rmse = [arm.column("rmse", sizes) for arm in (active, random)]
     return sizes, relative_sample_sizes(*rmse, smoothness=math.inf, dimension=1.0)
 
 
@@ -64,14 +62,14 @@ def table(active: Arm, random: Arm) -> str:
     """Markdown: errors of both arms and of the oracle, rho, the expected rho, largest errors; means over the seeds."""
     sizes, savings = compared(active, random)
     errors = {
-        "active": active.column(ERROR, sizes),
-        "random": random.column(ERROR, sizes),
-        "oracle, active labels": active.column(ORACLE, sizes),
+        "active": active.column("rmse", sizes),
+        "random": random.column("rmse", sizes),
+        "oracle, active labels": active.column("oracle_rmse", sizes),
     }
     further = {
-        "headroom": active.column(HEADROOM, sizes),
-        "max. error active": active.column(LARGEST, sizes),
-        "max. error random": random.column(LARGEST, sizes),
+        "expected rho": active.column("headroom", sizes),
+        "max. error active": active.column("max_error", sizes),
+        "max. error random": random.column("max_error", sizes),
     }
     cells = {name: _means(values) for name, values in errors.items() if values is not None}
     cells |= {
@@ -85,18 +83,18 @@ def table(active: Arm, random: Arm) -> str:
 
 
 def _means(values: Float[ndarray, "seeds sizes"]) -> list[str]:
-    """Means over the seeds, with standard errors where there are several."""
+    """Means over the seeds, with standard errors if there are several seeds."""
     means = values.mean(axis=0)
     if len(values) < 2:
         return [f"{mean:.4f}" for mean in means]
-    spread = values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    return [f"{mean:.4f} ± {each:.4f}" for mean, each in zip(means, spread, strict=True)]
+    errors = np.std(values, axis=0, ddof=1) / math.sqrt(len(values))
+    return [f"{mean:.4f} ± {error:.4f}" for mean, error in zip(means, errors, strict=True)]
 
 
 def main(
     active: Annotated[Path, typer.Argument(help="Results of the active arm.", exists=True, dir_okay=False)],
     random: Annotated[Path, typer.Argument(help="Results of the random arm.", exists=True, dir_okay=False)],
-    figure: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file.")] = None,
+    figure: Figure = None,
 ) -> None:
     """Print the table of both arms and draw their learning curves."""
     arms = Arm.read(active), Arm.read(random)
@@ -105,11 +103,7 @@ def main(
     console.print(compared(*arms)[1].verdict())
     if figure is not None:
         sizes = arms[0].sizes
-        curves = {"random": arms[1].column(ERROR, sizes), "active": arms[0].column(ERROR, sizes)}
-        curves["active, best bandwidths known"] = arms[0].column(ORACLE, sizes)
+        curves = {"random": arms[1].column("rmse", sizes), "active": arms[0].column("rmse", sizes)}
+        curves["active, best bandwidths known"] = arms[0].column("oracle_rmse", sizes)
         drawn = {name: Curve(sizes, rmse) for name, rmse in curves.items() if rmse is not None}
         save_figure(learning_curve_figure(drawn), figure)
-
-
-if __name__ == "__main__":
-    typer.run(main)

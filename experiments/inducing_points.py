@@ -5,7 +5,7 @@ distributed as the training density p, as the LFC, or as sqrt(p LFC), Eq. (eq:op
 points are distributed alike, 128 of them throughout. Beside that, points are chosen one by one: by greedy fast forward
 selection, as in the paper, and by the largest LFC times conditional variance.
 
-python -m experiments.inducing_points --n 32768 --seeds 20 --jobs 4 --device cuda \
+python -m experiments inducing_points --n 32768 --seeds 20 --jobs 4 --device cuda \
     --output docs/results/inducing_points.json --figure docs/results/figures/inducing_points.png
 """
 
@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -27,10 +26,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from experiments.doppler import N_TEST, Errors, doppler_data, errors_on_grid
-from experiments.doppler_active import EXPLORATION, START, campaign
+from experiments.doppler import doppler_data
+from experiments.doppler_active import START, campaign
 from experiments.figures.inducing import inducing_point_panels
-from experiments.repetitions import Repetitions, Result
+from experiments.repetitions import Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
+from lobal.cli.checks import whole_numbers
+from lobal.cli.demo import EXPLORATION, N_TEST, Errors, errors_on_grid
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian, squared_distances
 from lobal.experts.features import StoredFeatures
@@ -276,9 +277,9 @@ def run(n: int, seed: int, *, sizes: Sequence[int], n_inducing: int, device: str
     return result
 
 
-def curve(results: Sequence[Result], column: str, sizes: Sequence[int]) -> Curve:
+def curve(results: Sequence[Result], name: str, sizes: Sequence[int]) -> Curve:
     """RMSE (seeds, sizes) of the columns that begin so."""
-    return Curve(sizes, np.array([[result[f"{column}_rmse_{m}"] for m in sizes] for result in results]))
+    return Curve(sizes, values_by_seed(results, f"{name}_rmse", sizes))
 
 
 def panels(results: Sequence[Result], sizes: Sequence[int]) -> dict[str, dict[str, dict[str, Curve]]]:
@@ -334,61 +335,36 @@ def _shown(curved: Curve) -> list[str]:
     return [f"{error:.3f} ± {deviation:.3f}" for error, deviation in zip(pooled, spread, strict=True)]
 
 
-def numbers_of(sizes: str) -> tuple[int, ...]:
-    """Ascending numbers of inducing points from a list with commas."""
-    try:
-        numbers = tuple(sorted({int(size) for size in sizes.split(",")}))
-    except ValueError:
-        numbers = ()
-    if not numbers or numbers[0] < 1:
-        raise typer.BadParameter(f"sizes must be whole numbers above zero with commas in between, got {sizes!r}")
-    return numbers
-
-
 def main(
-    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
+    output: Output,
     n: Annotated[int, typer.Option(min=START, help="Labels of a training set.")] = 2**15,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 20,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    seeds: Seeds = 20,
+    first_seed: FirstSeed = 0,
+    jobs: Jobs = 1,
     sizes: Annotated[str, typer.Option(help="Numbers of inducing points.")] = ",".join(map(str, SIZES)),
     n_inducing: Annotated[int, typer.Option(min=1, help="Those of the mixture that estimates the LFC.")] = N_INDUCING,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    figure: Annotated[Path | None, typer.Option(help="File for the curves.")] = None,
+    figure: Figure = None,
 ) -> None:
     """Fit mixtures with few and many inducing points, placed in different ways, and compare their errors."""
     console = Console()
-    numbers = numbers_of(sizes)
+    numbers = tuple(sorted({*whole_numbers(sizes)}))
+    if numbers[0] < 1:
+        raise ValueError(f"sizes must be above zero, got {sizes!r}")
+    options: dict[str, Any] = {"sizes": numbers, "n_inducing": n_inducing, "device": device}
     repetitions = Repetitions(
         experiment="Doppler function, number and distribution of inducing points",
-        command=f"python -m experiments.inducing_points --n {n} --seeds {seeds} --first-seed {first_seed}"
-        f" --jobs {jobs} --sizes {','.join(map(str, numbers))} --n-inducing {n_inducing} --device {device}"
-        f" --output {output}{'' if figure is None else f' --figure {figure}'}",
-        settings={
-            "sizes": numbers,
-            "n_inducing": n_inducing,
-            "device": device,
-            "exploration": EXPLORATION["active"],
-            "growth": GROWTH,
-            "most_chosen": MOST_CHOSEN,
-            "n_test": N_TEST,
-        },
-        run=partial(run, sizes=numbers, n_inducing=n_inducing, device=device),
+        settings=options
+        | {"exploration": EXPLORATION["active"], "growth": GROWTH, "most_chosen": MOST_CHOSEN, "n_test": N_TEST},
+        run=partial(run, **options),
     )
-    try:
-        record = repetitions.complete(
-            [(n, seed) for seed in range(first_seed, first_seed + seeds)],
-            output,
-            jobs=jobs,
-            notify=lambda result: console.print(f"seed {result['seed']} is done"),
-        )
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
+    record = repetitions.complete(
+        [(n, seed) for seed in range(first_seed, first_seed + seeds)],
+        output,
+        jobs=jobs,
+        notify=lambda result: console.print(f"seed {result['seed']} is done"),
+    )
     results = [result for result in record["results"] if result["n"] == n]
     console.print(comparison_table(results, numbers))
     if figure is not None:
         save_figure(inducing_point_panels(panels(results, numbers)), figure)
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,11 +1,11 @@
-"""Noise that differs from place to place, estimated from labels and compared with repeated labels held out.
+"""Heteroscedastic noise, estimated from labels and compared with replicates held out.
 
 The file's array Z holds several labels (replicates) of every row. A mixture is fitted to some replicates of some rows;
 the noise variance that it estimates is compared, at the other rows, with the variance of all replicates. The superior
-training density there should follow the noise: at alpha = infinity it is sqrt(v LFC q), so log p_sup less the parts of
+training density there should follow the noise: at alpha = infinity it is sqrt(v LFC q), so log p_sup minus the parts of
 LFC and q is compared with the variance of the replicates too.
 
-python -m experiments.noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs/results/noise_ato.json
+python -m experiments noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs/results/noise_ato.json
 """
 
 import math
@@ -25,10 +25,11 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from experiments.data_files import load_npz
-from experiments.repetitions import Repetitions, Result
+from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds
 from lobal.active.designs import candidates_of
 from lobal.active.scoring import Scores
 from lobal.active.spaces import Pool
+from lobal.cli.checks import whole_numbers
 from lobal.core.arrays import as_matrix
 from lobal.mixture.estimator import MixtureRegressor
 
@@ -53,7 +54,7 @@ class Replicates(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class NoiseExperiment:
-    """What a repetition depends on besides its rows and its seed."""
+    """Everything that a repetition depends on, except for its rows and its seed."""
 
     data: str  # an .npz file with X and Z
     replicates: tuple[int, ...]  # labels of each training row, one fit for each number
@@ -61,7 +62,7 @@ class NoiseExperiment:
 
     @property
     def name(self) -> str:
-        """The data without the folder, which is nobody else's."""
+        """The name of the file without folder and suffix."""
         return Path(self.data).stem
 
     def load(self) -> Replicates:
@@ -71,7 +72,7 @@ class NoiseExperiment:
             raise ValueError(f"{self.data} must hold an array 'Z' of replicates, it holds {sorted(extras)} beside X, y")
         Z = as_matrix(extras["Z"], name="Z").astype(np.float64)
         if not 1 <= min(self.replicates) <= max(self.replicates) <= Z.shape[1] or Z.shape[1] < 4:
-            raise ValueError(f"between 1 and {Z.shape[1]} replicates can be had, four at least in the file, got {self}")
+            raise ValueError(f"replicates must be between 1 and {Z.shape[1]}, of at least four in the file, got {self}")
         return Replicates(X.astype(np.float64), Z)
 
 
@@ -97,16 +98,16 @@ def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
 
 
 class DensityParts(NamedTuple):
-    """What the logarithm of the superior training density owes to noise and complexity, up to constants."""
+    """The parts of the log superior training density due to noise and complexity, up to constants."""
 
     noise: Float[ndarray, " n"]
     complexity: Float[ndarray, " n"]
 
 
 def density_parts(model: MixtureRegressor, X: Float[ndarray, "n d"], seed: int) -> DensityParts:
-    """The parts of the density that a learner with this model would aim for, were X its pool and alpha infinite.
+    """The parts of a learner's target density with this model, if X were its pool and alpha infinite.
 
-    The noise's is what complexity and test density leave of it.
+    The part of the noise is what remains without complexity and test density.
     """
     candidates = candidates_of(Pool(X), seed=seed)
     scores = Scores(candidates=candidates, smoothness=math.inf, dimension=model.intrinsic_dimension_)
@@ -145,16 +146,6 @@ def attainable_rank(Z: Float[ndarray, "n k"]) -> float:
     return math.sqrt(2.0 * r / (1.0 + r))
 
 
-def repetitions(settings: NoiseExperiment, command: str) -> Repetitions:
-    """What is repeated, with all that decides about the numbers."""
-    return Repetitions(
-        experiment=f"{settings.name}: noise variance estimated from labels and by repeated labels held out",
-        command=command,
-        settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
-        run=partial(run, settings=settings),
-    )
-
-
 def noise_table(results: Sequence[Result], settings: NoiseExperiment) -> Table:
     """Means over seeds, one row for each number of replicates, for the terminal."""
     ceiling = np.mean([result["attainable_rank"] for result in results])
@@ -170,28 +161,21 @@ def noise_table(results: Sequence[Result], settings: NoiseExperiment) -> Table:
 
 def main(
     data: Annotated[str, typer.Argument(help=".npz file with inputs X, labels y and replicates Z (n, k).")],
-    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
-    n: Annotated[int, typer.Option(min=10, help="Rows to learn from; the others are compared with.")] = 1000,
+    output: Output,
+    n: Annotated[int, typer.Option(min=10, help="Training rows; the others are compared with.")] = 1000,
     replicates: Annotated[str, typer.Option(help="Labels of each row, separated by commas.")] = REPLICATES,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 4,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    seeds: Seeds = 4,
+    jobs: Jobs = 1,
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
 ) -> None:
-    """Estimate the noise from some replicates, and say how it compares with those held out."""
-    console = Console()
-    try:
-        settings = NoiseExperiment(
-            data=data, replicates=tuple(int(k) for k in replicates.split(",")), n_inducing=n_inducing
-        )
-        if n >= len(settings.load().X) - 1:
-            raise ValueError(f"n must leave rows to compare with, got {n} of {len(settings.load().X)}")
-        command = f"python -m experiments.noise $LOBAL_DATA/{Path(data).name} --n {n} --replicates {replicates}"
-        command += f" --seeds {seeds} --n-inducing {n_inducing} --output {output}"
-        record = repetitions(settings, command).complete([(n, seed) for seed in range(seeds)], output, jobs=jobs)
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
-    console.print(noise_table([result for result in record["results"] if result["n"] == n], settings))
-
-
-if __name__ == "__main__":
-    typer.run(main)
+    """Estimate the noise from some replicates, and compare it with those held out."""
+    settings = NoiseExperiment(data=data, replicates=tuple(whole_numbers(replicates)), n_inducing=n_inducing)
+    if n >= len(settings.load().X) - 1:
+        raise ValueError(f"n must leave rows to compare with, got {n} of {len(settings.load().X)}")
+    repetitions = Repetitions(
+        experiment=f"{settings.name}: noise variance estimated from labels and by repeated labels held out",
+        settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
+        run=partial(run, settings=settings),
+    )
+    record = repetitions.complete([(n, seed) for seed in range(seeds)], output, jobs=jobs)
+    Console().print(noise_table([result for result in record["results"] if result["n"] == n], settings))

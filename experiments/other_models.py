@@ -1,17 +1,16 @@
-"""The superior training set in the hands of other models: random forest, RBF network and kernel ridge regression.
+"""Other models trained on the superior training set: random forest, RBF network and kernel ridge regression.
 
-The labels are those of an active campaign on the Doppler function, whose mixture plays no part any more once it has
-chosen them; each model is compared with itself on as many random labels.
+The labels are those of an active campaign on the Doppler function; its mixture is not used otherwise. Each model is
+compared with itself on equally many random labels.
 
-python -m experiments.other_models --n 4096 --seeds 16 --jobs 2 --output docs/results/other_models.json \
+python -m experiments other_models --n 4096 --seeds 16 --jobs 2 --output docs/results/other_models.json \
     --figure docs/results/figures/other_models.png
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -23,33 +22,27 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from experiments.doppler import DOPPLER, N_TEST, N_VALIDATION, Errors, Sample, doppler_data
-from experiments.doppler_active import EXPLORATION, N_INDUCING, campaign
+from experiments.doppler import N_VALIDATION, Sample, doppler_data
+from experiments.doppler_active import N_INDUCING, campaign
 from experiments.figures.models import learning_curve_panels
 from experiments.rbf_network import fitted_networks
-from experiments.repetitions import Repetitions, Result
+from experiments.repetitions import Figure, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
-from lobal.core.metrics import maximum_absolute_error, root_mean_squared_error
+from lobal.cli.demo import EXPLORATION, N_TEST, Predictor, errors_on_grid
+from lobal.core.metrics import root_mean_squared_error
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 from lobal.report.savings import Estimate, Savings, pooled_errors, relative_sample_sizes
 
-# What the validation labels choose from, in both arms alike.
+# Hyperparameters that are chosen by the validation labels, in all arms.
 LEAF_SIZES = (1, 2, 3, 5, 8, 12, 20)
 UNITS_PER_LABEL = (1 / 8, 1 / 4, 1 / 2)
 OVERLAPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 RIDGES = (0.001, 0.01, 0.1, 1.0)  # a Gaussian process would take noise over signal variance, 1/49
 BANDWIDTHS = tuple(10.0 ** (-3.0 + k / 4.0) for k in range(7))
 
-# Active labels with and without their importance weights q/p, which a locally adaptive model may not need.
+# Active labels with and without importance weights q/p, which a locally adaptive model may not need.
 ARMS = {"random": "random", "active": "active", "weighted": "active, weighted by q/p"}
-
-
-@runtime_checkable
-class Predictor(Protocol):
-    """A fitted model, for what is asked of it here."""
-
-    def predict(self, X: Any) -> Any: ...  # noqa: ANN401 - scikit-learn's
 
 
 class TrainingSet(NamedTuple):
@@ -75,14 +68,14 @@ def networks(labels: TrainingSet, seed: int) -> Iterator[Predictor]:
 
 
 def kernel_ridges(labels: TrainingSet, seed: int) -> Iterator[Predictor]:  # noqa: ARG001 - nothing random in them
-    """Kernel ridge regressions with one Gaussian bandwidth everywhere: the model that is not locally adaptive."""
+    """Kernel ridge regressions with one Gaussian bandwidth: a model that is not locally adaptive."""
     for bandwidth, ridge in product(BANDWIDTHS, RIDGES):
         model = KernelRidge(kernel="rbf", gamma=0.5 / bandwidth**2, alpha=ridge)
         yield model.fit(labels.X, labels.y, sample_weight=labels.weight)
 
 
 class Family(NamedTuple):
-    """A kind of model: its name for readers, and those fitted to a training set, with a seed, to choose from."""
+    """A kind of model: its name, and the candidates fitted to a training set with a seed."""
 
     title: str
     fitted: Callable[[TrainingSet, int], Iterator[Predictor]]
@@ -105,7 +98,7 @@ def training_sets(
     seed: int,
     **changes: Any,  # noqa: ANN401 - options of the campaign's model
 ) -> dict[str, dict[int, TrainingSet]]:
-    """The labels of every arm at every size, as they were when the campaign had that many."""
+    """The labels of every arm at every size."""
     weighted: dict[int, TrainingSet] = {}
 
     def keep(learner: ActiveLearner) -> None:
@@ -133,13 +126,6 @@ def best_validated(models: Iterable[Predictor], validation: Sample) -> Predictor
     return best
 
 
-def errors_of(model: Predictor) -> Errors:
-    """Errors against the noise-free function where `experiments.doppler` measures them, at (i + 1/2) / 10000."""
-    x = (np.arange(N_TEST) + 0.5) / N_TEST
-    prediction, truth = model.predict(x[:, None]), DOPPLER(x)
-    return Errors(root_mean_squared_error(prediction, truth), maximum_absolute_error(prediction, truth))
-
-
 def run(n: int, seed: int, **changes: Any) -> Result:  # noqa: ANN401 - as above
     """Errors of every model, arm and size of one seed, in columns such as "forest_active_rmse_1024"."""
     validation = doppler_data(N_VALIDATION, seed, stream=1)
@@ -147,34 +133,15 @@ def run(n: int, seed: int, **changes: Any) -> Result:  # noqa: ANN401 - as above
     with threadpool_limits(1):  # jobs are processes of one thread each, and scikit-learn does not ask torch
         for arm, sets in training_sets(n, seed, **changes).items():
             for (size, labels), (name, family) in product(sets.items(), FAMILIES.items()):
-                errors = errors_of(best_validated(family.fitted(labels, seed), validation))
+                errors = errors_on_grid(best_validated(family.fitted(labels, seed), validation))
                 result[f"{name}_{arm}_rmse_{size}"] = errors.rmse
                 result[f"{name}_{arm}_max_error_{size}"] = errors.max_error
     return result
 
 
-def repetitions(n: int, seeds: int, output: Path) -> Repetitions:
-    """What is repeated, with all that decides about the numbers."""
-    return Repetitions(
-        experiment="Doppler function, other models trained on active and on random labels",
-        command=f"python -m experiments.other_models --n {n} --seeds {seeds} --output {output}",
-        settings={
-            "n_inducing": N_INDUCING["active"],
-            "exploration": EXPLORATION["active"],
-            "n_validation": N_VALIDATION,
-            "n_test": N_TEST,
-            "forest": {"min_samples_leaf": LEAF_SIZES},
-            "network": {"units_per_label": UNITS_PER_LABEL, "overlap": OVERLAPS, "ridge": RIDGES},
-            "ridge": {"bandwidth": BANDWIDTHS, "ridge": RIDGES},
-        },
-        run=run,
-    )
-
-
 def errors_by_seed(results: Sequence[Result], name: str, arm: str) -> Float[ndarray, "seeds sizes"]:
-    """RMSE of one model in one arm; all results are of the same n."""
-    sizes = sizes_up_to(results[0]["n"])
-    return np.array([[result[f"{name}_{arm}_rmse_{size}"] for size in sizes] for result in results])
+    """RMSE of one model in one arm; all results have the same n."""
+    return values_by_seed(results, f"{name}_{arm}_rmse", sizes_up_to(results[0]["n"]))
 
 
 def savings(results: Sequence[Result], name: str, arm: str) -> Savings:
@@ -205,14 +172,9 @@ def _model_rows(results: Sequence[Result], name: str) -> Iterator[list[str]]:
     pooled = [pooled_errors(errors_by_seed(results, name, arm))[0] for arm in ARMS]
     saved = [savings(results, name, arm) for arm in ARMS if arm != "random"]
     for row, size in enumerate(sizes_up_to(results[0]["n"])):
-        rho = [_at(each, row - 1) if row else "" for each in saved]
+        rho = [each.rho_at(row - 1) if row else "" for each in saved]
         yield [str(size), *(f"{errors[row]:.3f}" for errors in pooled), *rho]
     yield ["all", "", "", "", *(_shown(each.overall) for each in saved)]
-
-
-def _at(saved: Savings, row: int) -> str:
-    errors = saved.standard_error
-    return _shown(Estimate(float(saved.rho[row]), None if errors is None else float(errors[row])))
 
 
 def _shown(estimate: Estimate) -> str:
@@ -230,25 +192,35 @@ def curves(results: Sequence[Result]) -> dict[str, dict[str, Curve]]:
 
 
 def main(
-    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
-    n: Annotated[int, typer.Option(min=128, help="Labels in the end, a multiple of eight.")] = 4096,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 16,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
-    figure: Annotated[Path | None, typer.Option(help="File for the learning curves.")] = None,
+    output: Output,
+    n: Annotated[int, typer.Option(min=128, help="Labels at the end, a multiple of eight.")] = 4096,
+    seeds: Seeds = 16,
+    jobs: Jobs = 1,
+    figure: Figure = None,
 ) -> None:
     """Train other models on active and on random labels, and print what the active ones saved."""
     if n % 8:
-        raise typer.BadParameter(f"n must be a multiple of eight, got {n}")
+        raise ValueError(f"n must be a multiple of eight, got {n}")
     console = Console()
-    try:
-        record = repetitions(n, seeds, output).complete(
-            [(n, seed) for seed in range(seeds)],
-            output,
-            jobs=jobs,
-            notify=lambda result: console.print(f"seed {result['seed']} is done"),
-        )
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
+    repetitions = Repetitions(
+        experiment="Doppler function, other models trained on active and on random labels",
+        settings={
+            "n_inducing": N_INDUCING["active"],
+            "exploration": EXPLORATION["active"],
+            "n_validation": N_VALIDATION,
+            "n_test": N_TEST,
+            "forest": {"min_samples_leaf": LEAF_SIZES},
+            "network": {"units_per_label": UNITS_PER_LABEL, "overlap": OVERLAPS, "ridge": RIDGES},
+            "ridge": {"bandwidth": BANDWIDTHS, "ridge": RIDGES},
+        },
+        run=run,
+    )
+    record = repetitions.complete(
+        [(n, seed) for seed in range(seeds)],
+        output,
+        jobs=jobs,
+        notify=lambda result: console.print(f"seed {result['seed']} is done"),
+    )
     results = [result for result in record["results"] if result["n"] == n]
     console.print(comparison_table(results))
     for name, family in FAMILIES.items():
@@ -256,7 +228,3 @@ def main(
             console.print(f"{family.title}, {ARMS[arm]}: {savings(results, name, arm).verdict()}")
     if figure is not None:
         save_figure(learning_curve_panels(curves(results)), figure)
-
-
-if __name__ == "__main__":
-    typer.run(main)

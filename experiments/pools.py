@@ -1,12 +1,12 @@
-"""Active against random sampling on pools of real data, and on a homogeneous control with nothing to gain.
+"""Active learning and random sampling on pools of real data, and on a homogeneous control with nothing to gain.
 
-Errors are those at rows held out, label noise included: where labels are noisy, relative sample sizes lie closer to one
-than those of the function itself. The control knows its function and is compared with it.
+Errors are those at rows held out, label noise included: with noisy labels, relative sample sizes are closer to one
+than those of the noise-free function. The function of the control is known, and errors are measured against it.
 
-python -m experiments.pools $LOBAL_DATA/volcano.npz --jobs 2 --output docs/results/pool_volcano.json
-python -m experiments.pools $LOBAL_DATA/thermal_cavity_098.npz --density-key inputDensity --uniform-test \
+python -m experiments pools $LOBAL_DATA/volcano.npz --jobs 2 --output docs/results/pool_volcano.json
+python -m experiments pools $LOBAL_DATA/thermal_cavity_098.npz --density-key inputDensity --uniform-test \
     --jobs 2 --output docs/results/pool_cavity.json
-python -m experiments.pools stationary --jobs 2 --output docs/results/pool_stationary.json
+python -m experiments pools stationary --jobs 2 --output docs/results/pool_stationary.json
 """
 
 import math
@@ -24,10 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.data_files import load_npz
-from experiments.doppler_active import EXPLORATION
-from experiments.repetitions import Repetitions, Result
+from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
+from lobal.cli.checks import whole_numbers
+from lobal.cli.demo import EXPLORATION
 from lobal.core.arrays import as_column
 from lobal.core.metrics import maximum_absolute_error, root_mean_squared_error
 from lobal.mixture.estimator import SMALLEST_TRAINING_SET, MixtureRegressor
@@ -35,18 +36,18 @@ from lobal.report.savings import Savings, pooled_errors, relative_sample_sizes
 
 SIZES = "256,512,1024,2048"
 TEST_SHARE, LARGEST_TEST_SET = 0.2, 5000  # rows held out: enough for an error to two or three percent
-# Independent parts of what a repetition's seed decides, besides all that the learner draws.
+# Independent random streams of a repetition, beside the learner's.
 SPLIT, FUNCTION = 0, 1
 
 STATIONARY = "stationary"  # the control's name on the command line
 STATIONARY_BANDWIDTH = 0.1  # about a hundred bumps in the unit square, which 256 labels begin to resolve
 STATIONARY_NOISE = 0.1  # standard deviation of the labels' noise; the function's is one
 STATIONARY_ROWS = 20_000
-STATIONARY_WAVES = 1000  # random Fourier features: so many make the sample Gaussian to all purposes
+STATIONARY_WAVES = 1000  # random Fourier features; enough for a practically Gaussian sample
 
 
 class Problem(NamedTuple):
-    """Rows that can be labelled, and what predictions are compared with: the function itself where it is known."""
+    """Rows that can be labelled, and the values that predictions are compared with: the function itself if known."""
 
     X: Real[ndarray, "n d"]
     y: Float[ndarray, " n"]
@@ -67,7 +68,7 @@ class Split(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class PoolSettings:
-    """What a repetition depends on besides its seed."""
+    """Everything that a repetition depends on, except for its seed."""
 
     data: str  # an .npz file, or the control by its name
     sizes: tuple[int, ...]  # numbers of labels n_0 < n_1 < ...
@@ -85,13 +86,13 @@ class PoolSettings:
             raise ValueError(f"the control {STATIONARY!r} has no arrays, got density_key={self.density_key!r}")
         if self.uniform_test and self.density_key is None:
             raise ValueError(
-                "a uniform test density needs the density of the file's rows to weigh test errors by; name its array "
-                "with --density-key"
+                "a uniform test density needs the density of the file's rows as weights of the test errors; name its "
+                "array with --density-key"
             )
 
     @property
     def name(self) -> str:
-        """The data without the folder, which is nobody else's."""
+        """The name of the file without folder and suffix, or that of the control."""
         return Path(self.data).stem
 
     def problem(self, seed: int) -> Problem:
@@ -132,7 +133,7 @@ def stationary_problem(seed: int, *, rows: int = STATIONARY_ROWS) -> Problem:
     """Noisy labels of a Gaussian process of one bandwidth on the unit square, another one for every seed.
 
     A sum of waves with random directions and phases, whose covariance is that of the Gaussian kernel: no place is more
-    complex than another, and no density beats random test sampling by more than chance.
+    complex than another, and no density is better than random test sampling by more than chance.
     """
     generator = _generator(seed, FUNCTION)
     X = generator.uniform(size=(rows, 2))
@@ -143,7 +144,7 @@ def stationary_problem(seed: int, *, rows: int = STATIONARY_ROWS) -> Problem:
 
 
 def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Iterator[tuple[int, ActiveLearner]]:
-    """One arm: every size in turn, and the learner that has so many labels."""
+    """One arm: every size, and the learner with that many labels."""
     learner = ActiveLearner(
         split.pool,
         seed=seed,
@@ -174,13 +175,13 @@ def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
 
 def savings_of(results: Sequence[Result], sizes: Sequence[int]) -> Savings:
     """Relative sample sizes at every size after the first; the arms share their seeds, so they go in pairs."""
-    arms = (_column(results, f"{arm}_rmse", sizes[1:]) for arm in ("active", "random"))
+    arms = (values_by_seed(results, f"{arm}_rmse", sizes[1:]) for arm in ("active", "random"))
     dimension = float(np.mean([result["intrinsic_dimension"] for result in results]))
     return relative_sample_sizes(*arms, smoothness=math.inf, dimension=dimension)
 
 
 def conclusion(results: Sequence[Result], *, sizes: Sequence[int]) -> dict[str, Any]:
-    """What was saved, as the record keeps it: rho and its standard error at every size after the first, and overall."""
+    """The savings as the record keeps them: rho and its standard error at every size after the first, and overall."""
     if not results:
         return {}
     savings = savings_of(results, sizes)
@@ -190,7 +191,7 @@ def conclusion(results: Sequence[Result], *, sizes: Sequence[int]) -> dict[str, 
             "rho": savings.rho.tolist(),
             "standard_error": None if savings.standard_error is None else savings.standard_error.tolist(),
             "overall": savings.overall._asdict(),
-            "headroom": _column(results, "headroom", sizes[1:]).mean(axis=0).tolist(),
+            "headroom": values_by_seed(results, "headroom", sizes[1:]).mean(axis=0).tolist(),
             "verdict": savings.verdict(),
         }
     }
@@ -202,77 +203,59 @@ def savings_table(results: Sequence[Result], sizes: Sequence[int], title: str) -
     for column in ("RMSE active", "random", "maxAE active", "random", "rho", "headroom"):
         table.add_column(column, justify="right", no_wrap=True)
     savings = savings_of(results, sizes)
-    rmse = [pooled_errors(_column(results, f"{arm}_rmse", sizes))[0] for arm in ("active", "random")]
-    largest = [_column(results, f"{arm}_max_error", sizes).mean(axis=0) for arm in ("active", "random")]
-    headroom = _column(results, "headroom", sizes).mean(axis=0)
+    rmse = [pooled_errors(values_by_seed(results, f"{arm}_rmse", sizes))[0] for arm in ("active", "random")]
+    largest = [values_by_seed(results, f"{arm}_max_error", sizes).mean(axis=0) for arm in ("active", "random")]
+    headroom = values_by_seed(results, "headroom", sizes).mean(axis=0)
     for row, size in enumerate(sizes):
         errors = (f"{column[row]:.4g}" for column in (*rmse, *largest))
-        table.add_row(str(size), *errors, _rho(savings, row - 1) if row else "", f"{headroom[row]:.2f}")
+        table.add_row(str(size), *errors, savings.rho_at(row - 1) if row else "", f"{headroom[row]:.2f}")
     return table
-
-
-def _rho(savings: Savings, row: int) -> str:
-    error = "" if savings.standard_error is None else f" ± {savings.standard_error[row]:.2f}"
-    return f"{savings.rho[row]:.2f}{error}"
-
-
-def _column(results: Sequence[Result], name: str, sizes: Sequence[int]) -> Float[ndarray, "seeds sizes"]:
-    return np.array([[result[f"{name}_{size}"] for size in sizes] for result in results], dtype=np.float64)
 
 
 def _generator(seed: int, part: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(part,)))
 
 
-def repetitions(settings: PoolSettings, command: str) -> Repetitions:
-    """Both arms, seed by seed, and what they say together."""
-    return Repetitions(
-        experiment=f"{settings.name}: active against random sampling of a pool",
-        command=command,
-        settings=asdict(settings)
-        | {"data": settings.name, "exploration": EXPLORATION["active"], "largest_test_set": LARGEST_TEST_SET}
-        | ({"bandwidth": STATIONARY_BANDWIDTH, "noise": STATIONARY_NOISE} if settings.data == STATIONARY else {}),
-        run=partial(run, settings=settings),
-        conclude=partial(conclusion, sizes=settings.sizes),
-    )
-
-
 def main(
     data: Annotated[str, typer.Argument(help=f".npz file with inputs X and labels y, or {STATIONARY!r}, the control.")],
-    output: Annotated[Path, typer.Option(help="JSON file; results it already has are not computed again.")],
+    output: Output,
     sizes: Annotated[str, typer.Option(help="Numbers of labels, separated by commas.")] = SIZES,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 8,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    seeds: Seeds = 8,
+    first_seed: FirstSeed = 0,
+    jobs: Jobs = 1,
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts, in both arms.")] = 512,
     density_key: Annotated[
         str | None, typer.Option(help="Array of the file with the density of its rows; estimated by default.")
     ] = None,
     uniform_test: Annotated[
-        bool, typer.Option("--uniform-test", help="Predict everywhere alike, not where the pool lies.")
+        bool, typer.Option("--uniform-test", help="Test errors count equally everywhere, not as often as rows occur.")
     ] = False,
 ) -> None:
-    """Repeat both arms over seeds, keep their errors in one JSON file, and say what was saved."""
+    """Repeat both arms over seeds, keep their errors in one JSON file, and print the savings."""
     console = Console()
-    try:
-        settings = PoolSettings(
-            data=data,
-            sizes=tuple(int(size) for size in sizes.split(",")),
-            n_inducing=n_inducing,
-            density_key=density_key,
-            uniform_test=uniform_test,
-        )
-        settings.split(first_seed)  # what is wrong with the file is said at once, not by a worker
-        done = repetitions(
-            settings, _command(settings, seeds=seeds, first_seed=first_seed, jobs=jobs, output=output)
-        ).complete(
-            [(settings.sizes[-1], seed) for seed in range(first_seed, first_seed + seeds)],
-            output,
-            jobs=jobs,
-            notify=lambda result: console.print(_line(result, settings.sizes)),
-        )
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
+    settings = PoolSettings(
+        data=data,
+        sizes=tuple(whole_numbers(sizes)),
+        n_inducing=n_inducing,
+        density_key=density_key,
+        uniform_test=uniform_test,
+    )
+    settings.split(first_seed)  # errors in the file are reported at once, not by a worker
+    control = {"bandwidth": STATIONARY_BANDWIDTH, "noise": STATIONARY_NOISE} if data == STATIONARY else {}
+    repetitions = Repetitions(
+        experiment=f"{settings.name}: active against random sampling of a pool",
+        settings=asdict(settings)
+        | {"data": settings.name, "exploration": EXPLORATION["active"], "largest_test_set": LARGEST_TEST_SET}
+        | control,
+        run=partial(run, settings=settings),
+        conclude=partial(conclusion, sizes=settings.sizes),
+    )
+    done = repetitions.complete(
+        [(settings.sizes[-1], seed) for seed in range(first_seed, first_seed + seeds)],
+        output,
+        jobs=jobs,
+        notify=lambda result: console.print(_line(result, settings.sizes)),
+    )
     title = f"{settings.name}, repetitions: {len(done['results'])}"
     console.print(savings_table(done["results"], settings.sizes, title))
     console.print(done["savings"]["verdict"])
@@ -281,18 +264,3 @@ def main(
 def _line(result: Result, sizes: Sequence[int]) -> str:
     ratios = (f"{result[f'active_rmse_{size}'] / result[f'random_rmse_{size}']:.3f} at {size}" for size in sizes[1:])
     return f"seed {result['seed']}: RMSE active / random {', '.join(ratios)}"
-
-
-def _command(settings: PoolSettings, **options: Any) -> str:  # noqa: ANN401 - of the command line
-    """The command as others would type it: the folder of the data is theirs."""
-    words = [settings.data if settings.data == STATIONARY else f"$LOBAL_DATA/{Path(settings.data).name}"]
-    given = {"sizes": ",".join(map(str, settings.sizes)), "n_inducing": settings.n_inducing, **options}
-    if settings.density_key is not None:
-        given["density_key"] = settings.density_key
-    words += [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
-    words += ["--uniform-test"] if settings.uniform_test else []
-    return f"python -m experiments.pools {' '.join(words)}"
-
-
-if __name__ == "__main__":
-    typer.run(main)

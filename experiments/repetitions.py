@@ -3,32 +3,50 @@
 import json
 import math
 import multiprocessing
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 import torch
+import typer
 
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 
 Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None) by name
 
+# Options that the experiments share.
+Output = Annotated[Path, typer.Option(help="JSON file; results it already contains are not computed again.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of repetitions.")]
+FirstSeed = Annotated[int, typer.Option(min=0, help="Seed of the first repetition.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of processes, of one thread each.")]
+Figure = Annotated[Path | None, typer.Option(help="File for the figure.")]
+
+
+def typed_command() -> str:
+    """The command of this process; of absolute paths only the name is kept, as the folder exists nowhere else."""
+    words = [f"$LOBAL_DATA/{Path(word).name}" if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    spec = sys.modules["__main__"].__spec__
+    module = "" if spec is None else spec.name.removesuffix(".__main__")
+    return " ".join([f"python -m {module}", *(word if "$" in word else shlex.quote(word) for word in words)])
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Repetitions:
-    """What is repeated, and all that has to be the same for results to share a file."""
+    """What is repeated, and everything that has to be equal for results to share a file."""
 
     experiment: str
-    command: str
     settings: dict[str, Any]
-    run: Callable[[int, int], Result]  # of n and seed; picklable where jobs > 1
-    # Further entries of the record that follow from all results so far, none at first.
+    run: Callable[[int, int], Result]  # of n and seed; picklable if jobs > 1
+    # Further entries of the record, computed from all results so far (none at first).
     conclude: Callable[[Sequence[Result]], dict[str, Any]] | None = None
+    command: str = field(default_factory=typed_command)
 
     def complete(
         self,
@@ -38,9 +56,9 @@ class Repetitions:
         jobs: int = 1,
         notify: Callable[[Result], None] | None = None,
     ) -> dict[str, Any]:
-        """The record with all pairs (n, seed) in it; those the file already has are not run again.
+        """The record with results for all pairs (n, seed); those that the file already has are not run again.
 
-        The file is whole after every result. Several jobs run as processes of one thread each.
+        The file is complete after every result. Several jobs run as processes of one thread each.
         """
         results = self._finished(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +86,7 @@ class Repetitions:
             differing = [name for name in there | wanted if there.get(name) != wanted.get(name)]
             if differing:
                 details = ", ".join(f"{name} {there.get(name)} instead of {wanted.get(name)}" for name in differing)
-                raise ValueError(f"{path} holds results of other {part}: {details}; write to another file")
+                raise ValueError(f"{path} has results of other {part}: {details}; write to another file")
         return {(result["n"], result["seed"]): result for result in record["results"]}
 
     def _record(self, results: dict[tuple[int, int], Result]) -> dict[str, Any]:
@@ -93,13 +111,18 @@ def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
     for n in sorted({result["n"] for result in results}):
         rows = [result for result in results if result["n"] == n]
         measured = [name for name in rows[0] if name not in ("n", "seed") and rows[0][name] is not None]
-        numbers = {name: _mean_and_error([float(row[name]) for row in rows]) for name in measured}
+        numbers = {name: mean_and_error([float(row[name]) for row in rows]) for name in measured}
         entries.append({"n": n, "repetitions": len(rows), **numbers})
     return entries
 
 
-def _mean_and_error(values: Sequence[float]) -> dict[str, float | None]:
-    """One value has no standard error."""
+def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int]) -> np.ndarray:
+    """Numbers (seeds, sizes) that the results have under names such as "rmse_1024"."""
+    return np.array([[result[f"{name}_{size}"] for size in sizes] for result in results], dtype=np.float64)
+
+
+def mean_and_error(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and standard error; a single value has no standard error."""
     error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "standard_error": None if error is None else float(error)}
 

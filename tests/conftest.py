@@ -1,14 +1,19 @@
-"""What every test shares: shapes checked at run time, one thread, seeded randomness."""
+"""Setup of all tests: shapes checked at run time, one thread, seeded randomness."""
 
 from pathlib import Path
 
 import jaxtyping
 
-# Kept installed for the whole session and ahead of every import of lobal: annotations are then checked at each call.
-# The estimator is left out: it takes arrays of any kind and checks them itself, and the checks are what is tested.
-_ROOT = Path(__file__).parents[1] / "src"
-_FILES = [file for file in (_ROOT / "lobal").rglob("*.py") if file.name not in ("__init__.py", "estimator.py")]
-_MODULES = [".".join(file.relative_to(_ROOT).with_suffix("").parts) for file in _FILES]
+# Installed before any import of lobal, for the whole session: annotations are checked at every call. The estimator is
+# left out: it accepts arrays of any kind and checks them itself, which is tested.
+_TOP = Path(__file__).parents[1]
+_FILES = [
+    file.relative_to(root)
+    for root, package in ((_TOP / "src", "lobal"), (_TOP, "experiments"), (_TOP, "benchmarks"))
+    for file in (root / package).rglob("*.py")
+    if file.name not in ("__init__.py", "__main__.py", "estimator.py")
+]
+_MODULES = [".".join(file.with_suffix("").parts) for file in _FILES]
 jaxtyping.install_import_hook(_MODULES, "beartype.beartype")
 
 import hypothesis  # noqa: E402 - the hook comes first

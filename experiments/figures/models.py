@@ -1,14 +1,33 @@
-"""Learning curves of several models side by side. The figure is returned and touches no global state."""
+"""Several models of the same data: predictions one below the other, learning curves side by side."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
+from numpy import ndarray
 
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve
-from lobal.report.figures import LINES
+from lobal.report.figures import LINES, Draw, Function, draw_prediction, rows_figure
+from lobal.report.profile import line_grid, profile
 from lobal.report.savings import pooled_errors
+
+
+def comparison_figure(
+    models: Mapping[str, MixtureRegressor],
+    X: Float[ndarray, "n 1"],
+    y: Float[ndarray, " n"],
+    truth: Function | None = None,
+) -> Figure:
+    """The predictions of several models of the same data, one below the other."""
+    profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
+    rows: list[Draw] = [
+        partial(draw_prediction, fitted=fitted, X=X, y=y, truth=truth, name=name) for name, fitted in profiles.items()
+    ]
+    return rows_figure(X, rows)
 
 
 def learning_curve_panels(models: Mapping[str, Mapping[str, Curve]]) -> Figure:

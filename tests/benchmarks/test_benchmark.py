@@ -16,6 +16,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from benchmarks import stages, timing
+from benchmarks.__main__ import app
 from benchmarks.command import Plan, curves
 from benchmarks.gpytorch_mixture import ADAM, fit_gpytorch_mixture, fit_gpytorch_svgp, pretraining_epochs
 from benchmarks.gpytorch_models import (
@@ -29,7 +30,6 @@ from benchmarks.gpytorch_models import (
 from benchmarks.measuring import Rates, machine_rates, measured, typical_lap
 from benchmarks.timing import Row, Task, growth, ratios, whole_training
 from experiments.doppler import doppler_data, paper_model
-from lobal.cli.app import app
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.svgp import SparseExperts, expected_log_likelihood, kl_divergence
@@ -205,7 +205,7 @@ def test_a_row_holds_the_errors_of_a_fit(method: str) -> None:
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["bench", *map(str, arguments)])
+    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_a_tiny_benchmark_prints_tables_and_keeps_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,21 @@
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from experiments import doppler
 from experiments.doppler import DopplerFit
+from lobal.cli.demo import errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
+from tests.experiments.setting import invoke
 
 TINY = {"max_epochs": 3}
 
 
 @pytest.fixture(scope="module")
 def fitted() -> DopplerFit:
-    return doppler.with_single_scale(doppler.fit(64, 0, **TINY))
+    return doppler.fit(64, 0, single_scale=True, **TINY)
 
 
 def test_the_settings_are_the_papers() -> None:
@@ -47,78 +47,55 @@ def test_the_labels_have_unit_noise_around_the_function() -> None:
 
 def test_the_result_holds_the_errors_of_both_models(fitted: DopplerFit) -> None:
     result = fitted.result
-    assert (result.n, result.seed, result.epochs) == (64, 0, 3)
-    assert doppler.errors_on_grid(fitted.mixture) == (result.rmse, result.max_error)
-    assert doppler.errors_on_grid(fitted.single_scale) == (result.single_scale_rmse, result.single_scale_max_error)
-    assert 0.0 < result.rmse <= result.max_error
+    assert (result["n"], result["seed"], result["epochs"]) == (64, 0, 3)
+    assert errors_on_grid(fitted.mixture) == (result["rmse"], result["max_error"])
+    assert fitted.single_scale is not None
+    assert errors_on_grid(fitted.single_scale) == (result["single_scale_rmse"], result["single_scale_max_error"])
+    assert 0.0 < result["rmse"] <= result["max_error"]
 
 
-def test_the_same_seed_gives_the_same_errors(fitted: DopplerFit) -> None:
-    result = doppler.run(64, 0, single_scale=False, **TINY)
-    assert (result.rmse, result.max_error) == (fitted.result.rmse, fitted.result.max_error)
-    assert result.single_scale_rmse is None
-
-
-def test_another_seed_gives_other_errors(fitted: DopplerFit) -> None:
-    assert doppler.run(64, 1, single_scale=False, **TINY).rmse != fitted.result.rmse
+def test_errors_repeat_with_the_seed(fitted: DopplerFit) -> None:
+    same, other = (doppler.run(64, seed, **TINY) for seed in (0, 1))
+    assert (same["rmse"], same["max_error"]) == (fitted.result["rmse"], fitted.result["max_error"])
+    assert other["rmse"] != same["rmse"]
+    assert "single_scale_rmse" not in same
 
 
 def test_no_neighbouring_bandwidth_validates_better_than_the_single_scale_models(fitted: DopplerFit) -> None:
+    assert fitted.single_scale is not None
     smaller = fitted.single_scale.bandwidths[0] / np.sqrt(2.0)
-    model = MixtureRegressor(bandwidths=[smaller], experts="exact", max_epochs=1, random_state=0)
+    model = MixtureRegressor(bandwidths=[smaller], experts="exact", random_state=0)
     model.fit(*fitted.sample, validation=fitted.validation)
     X, y = fitted.validation
     assert np.square(model.predict(X) - y).mean() >= np.square(fitted.single_scale.predict(X) - y).mean()
-
-
-def test_all_figures_are_written(fitted: DopplerFit, tmp_path: Path) -> None:
-    paths = doppler.save_figures(fitted, tmp_path)
-    assert {path.name for path in paths} == {path.name for path in tmp_path.iterdir()}
-    assert "comparison.png" in {path.name for path in paths}
-
-
-def test_statistics_resume_and_say_how_they_came_about(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    doppler.statistics([32], 1, path, single_scale=False, **TINY)
-    (first,) = json.loads(path.read_text())["results"]
-    record = doppler.statistics([32], 2, path, single_scale=False, **TINY)
-    assert record["results"][0] == first  # with its seconds: it was not run again
-    assert [row["seed"] for row in record["results"]] == [0, 1]
-    assert record["command"].endswith("statistics --sizes 32 --seeds 2 --no-single-scale --max_epochs 3")
-    assert record["settings"]["penalty"] == 0.5
-    assert record["summary"][0]["rmse"]["mean"] == pytest.approx(np.mean([row["rmse"] for row in record["results"]]))
 
 
 def test_the_fit_command_writes_numbers_and_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fitted: DopplerFit
 ) -> None:
     monkeypatch.setattr(doppler, "fit", lambda *_, **__: fitted)
-    command = ["fit", "--n", "64", "--no-single-scale", "--quiet", "--output", str(tmp_path)]
-    result = CliRunner().invoke(doppler.app, command)
+    result = invoke("doppler_fit", "--n", 64, "--single-scale", "--quiet", "--output", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "mixture" in result.output
-    assert json.loads((tmp_path / "result.json").read_text()) == asdict(fitted.result)
-    assert (tmp_path / "overview.png").exists()
+    assert "single-scale GP" in result.output
+    assert json.loads((tmp_path / "result.json").read_text()) == fitted.result
+    assert {"overview.png", "bandwidth.png", "comparison.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_the_statistics_command_writes_its_record(
+def test_statistics_resume_and_have_their_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fitted: DopplerFit
 ) -> None:
-    monkeypatch.setattr(doppler, "run", lambda *_, **__: fitted.result)
-    command = ["statistics", "--sizes", "64", "--seeds", "1", "--output", str(tmp_path / "record.json")]
-    result = CliRunner().invoke(doppler.app, command)
-    assert result.exit_code == 0, result.output
-    assert json.loads((tmp_path / "record.json").read_text())["results"] == [asdict(fitted.result)]
-
-
-def test_options_alone_are_those_of_fit() -> None:
-    assert doppler.full_command(["--n", "64"]) == ["fit", "--n", "64"]
-    assert doppler.full_command(["statistics", "--seeds", "2"]) == ["statistics", "--seeds", "2"]
-    assert doppler.full_command(["--help"]) == ["--help"]
+    monkeypatch.setattr(doppler, "run", lambda n, seed, **_: fitted.result | {"n": n, "seed": seed})
+    for seeds in (1, 2):
+        result = invoke("doppler_statistics", "--sizes", "64", "--seeds", seeds, "--output", tmp_path / "record.json")
+        assert result.exit_code == 0, result.output
+    assert "seed 0" not in result.output
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert [row["seed"] for row in record["results"]] == [0, 1]
+    assert record["settings"]["penalty"] == 0.5
+    assert record["summary"][0]["rmse"]["mean"] == pytest.approx(fitted.result["rmse"])
 
 
 def test_sizes_that_are_no_numbers_are_bad_input(tmp_path: Path) -> None:
-    command = ["statistics", "--sizes", "64;128", "--output", str(tmp_path / "record.json")]
-    result = CliRunner().invoke(doppler.app, command)
+    result = invoke("doppler_statistics", "--sizes", "64;128", "--output", tmp_path / "record.json")
     assert result.exit_code == 2
     assert "64;128" in result.output

@@ -5,11 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import typer
-from typer.testing import CliRunner
 
 from experiments import inducing_points
-from experiments.doppler import DOPPLER, Errors, errors_on_grid
 from experiments.inducing_points import (
     ARMS,
     CHOICES,
@@ -21,8 +18,10 @@ from experiments.inducing_points import (
     with_points,
 )
 from experiments.repetitions import Result
+from lobal.cli.demo import DOPPLER, Errors, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve
+from tests.experiments.setting import invoke
 
 SIZES = (8, 16, 32)
 
@@ -136,12 +135,10 @@ def test_enough_is_the_first_number_within_a_tenth_of_the_best() -> None:
 def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inducing_points, "run", invented)
     monkeypatch.setenv("COLUMNS", "200")
-    app = typer.Typer()
-    app.command()(inducing_points.main)
-    command = ["--n", "512", "--sizes", "8,16,32", "--output", str(tmp_path / "record.json")]
-    first = CliRunner().invoke(app, [*command, "--seeds", "1"])
+    command = ("inducing_points", "--n", 512, "--sizes", "8,16,32", "--output", tmp_path / "record.json")
+    first = invoke(*command, "--seeds", 1)
     assert first.exit_code == 0, first.output
-    second = CliRunner().invoke(app, [*command, "--seeds", "2", "--figure", str(tmp_path / "curves.png")])
+    second = invoke(*command, "--seeds", 2, "--figure", tmp_path / "curves.png")
     assert "seed 0" not in second.output
     assert "seed 1" in second.output
     assert [row["seed"] for row in json.loads((tmp_path / "record.json").read_text())["results"]] == [0, 1]
@@ -150,5 +147,4 @@ def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, mo
 
 @pytest.mark.parametrize("sizes", ["many", "", "0,8"])
 def test_numbers_of_points_that_are_none_are_bad_input(sizes: str, tmp_path: Path) -> None:
-    with pytest.raises(typer.BadParameter, match="whole numbers above zero"):
-        inducing_points.main(output=tmp_path / "record.json", sizes=sizes)
+    assert invoke("inducing_points", "--sizes", sizes, "--output", tmp_path / "record.json").exit_code == 2

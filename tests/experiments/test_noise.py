@@ -3,10 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from experiments import noise
 from experiments.noise import (
     NoiseExperiment,
     attainable_rank,
@@ -16,6 +13,7 @@ from experiments.noise import (
     share_of_variance,
 )
 from tests.estimator_setting import quick, wave
+from tests.experiments.setting import invoke
 
 
 def replicated(path: Path, *, n: int = 300, k: int = 8) -> Path:
@@ -29,10 +27,8 @@ def replicated(path: Path, *, n: int = 300, k: int = 8) -> Path:
 
 def test_the_noise_of_a_simple_function_is_ranked_as_well_as_can_be(tmp_path: Path) -> None:
     file, output = replicated(tmp_path / "data.npz"), tmp_path / "noise.json"
-    app = typer.Typer()
-    app.command()(noise.main)
-    arguments = [str(file), "--output", str(output), "--n", "150", "--seeds", "1", "--replicates", "1,2"]
-    done = CliRunner().invoke(app, [*arguments, "--n-inducing", "32"])
+    arguments = (file, "--output", output, "--n", 150, "--seeds", 1, "--replicates", "1,2", "--n-inducing", 32)
+    done = invoke("noise", *arguments)
     assert done.exit_code == 0, done.output
     (result,) = json.loads(output.read_text())["results"]
     assert result["rank_1"] > result["attainable_rank"] - 0.1

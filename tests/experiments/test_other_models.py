@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from experiments import other_models
-from experiments.doppler import DOPPLER, doppler_data
-from experiments.other_models import ARMS, FAMILIES, TrainingSet, best_validated, errors_of, savings
+from experiments.doppler import doppler_data
+from experiments.other_models import ARMS, FAMILIES, TrainingSet, best_validated, savings
 from experiments.repetitions import Result
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
+from lobal.cli.demo import DOPPLER, errors_on_grid
+from tests.experiments.setting import invoke
 
 QUICK = {"n_inducing": 32, "n_gate_inducing": 8}
 
@@ -97,7 +98,7 @@ def test_validation_chooses_the_model() -> None:
 
 
 def test_errors_are_those_against_the_noise_free_function() -> None:
-    errors = errors_of(Constant(0.0))
+    errors = errors_on_grid(Constant(0.0))
     assert errors.rmse == pytest.approx(7.0, rel=1e-4)  # the norm of the function, Sec. 5.1
     assert errors.max_error > errors.rmse
 
@@ -121,13 +122,11 @@ def test_half_the_error_is_a_quarter_of_the_labels() -> None:
 
 def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(other_models, "run", invented)
-    app = other_models.typer.Typer()
-    app.command()(other_models.main)
-    command = ["--n", "128", "--output", str(tmp_path / "record.json"), "--figure", str(tmp_path / "curves.png")]
-    first = CliRunner().invoke(app, [*command, "--seeds", "1"])
+    command = ("other_models", "--n", 128, "--output", tmp_path / "record.json", "--figure", tmp_path / "curves.png")
+    first = invoke(*command, "--seeds", 1)
     assert first.exit_code == 0, first.output
     assert "from a single repetition" in first.output
-    second = CliRunner().invoke(app, [*command, "--seeds", "2"])
+    second = invoke(*command, "--seeds", 2)
     assert "seed 0" not in second.output
     assert "0.25 ± 0.00" in second.output
     assert [row["seed"] for row in json.loads((tmp_path / "record.json").read_text())["results"]] == [0, 1]
@@ -135,8 +134,6 @@ def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, mo
 
 
 def test_sizes_that_do_not_halve_are_bad_input(tmp_path: Path) -> None:
-    app = other_models.typer.Typer()
-    app.command()(other_models.main)
-    result = CliRunner().invoke(app, ["--n", "130", "--output", str(tmp_path / "record.json")])
+    result = invoke("other_models", "--n", 130, "--output", tmp_path / "record.json")
     assert result.exit_code == 2
     assert "130" in result.output

@@ -1,11 +1,10 @@
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.profile import Grid, expert_bandwidths, line_grid, plane_grid, profile
+from lobal.report.profile import expert_bandwidths, line_grid, profile
 
 Data: TypeAlias = tuple[np.ndarray, np.ndarray]
 
@@ -26,21 +25,6 @@ def test_a_line_grid_covers_the_data_and_its_cells_add_up_to_them(line: Data) ->
     assert (points[0], points[-1]) == (line[0].min(), line[0].max())
     assert (np.diff(points[:, 0]) > 0).all()
     assert cells.sum() == pytest.approx(np.ptp(line[0]))
-
-
-def test_the_cells_of_a_plane_grid_add_up_to_the_box() -> None:
-    X = np.array([[0.0, -1.0], [2.0, 3.0], [1.0, 1.0]])
-    points, cells = plane_grid(X, 10)
-    assert len(points) == 100
-    assert cells.sum() == pytest.approx(8.0)
-    assert (points > X.min(axis=0)).all()
-    assert (points < X.max(axis=0)).all()
-
-
-@pytest.mark.parametrize("grid", [line_grid, plane_grid])
-def test_inputs_of_three_columns_have_no_grid(grid: Callable[..., Grid]) -> None:
-    with pytest.raises(Exception, match=r"3|shape"):  # a shape error, from the grid or from the type checker
-        grid(np.zeros((5, 3)))
 
 
 def test_a_constant_column_has_no_grid() -> None:

@@ -1,3 +1,11 @@
-"""The command line: one thin function per command, heavy imports inside, so that help comes at once."""
+"""The command line: one function per command, heavy imports inside, so that `lobal --help` is fast.
+
+Start with `app.py`, which has the options and help texts.
+
+- `app.py`: `lobal demo`, `lobal suggest`, `lobal report`
+- `forcefield_app.py`: `lobal forcefield train`, `evaluate`, `active`
+- `demo.py`, `suggestion.py`, `forcefield.py`, `forcefield_active.py`: what these commands do
+- `checks.py`: checks of the arguments, errors without traceback
+"""
 
 from lobal.cli.app import app as app

@@ -1,1 +1,18 @@
-"""."""
+"""Arrays, formulas, densities and files that every other room uses; imports no other room.
+
+Start with `complexity.py`, the paper on one page.
+
+- `complexity.py`: local bandwidth, local function complexity, superior density, inducing-point target, sample sizes
+- `density.py`: density estimates, equal norm on a pool, importance weights, intrinsic dimension
+- `kernels.py`: distances, Gaussian and Matérn kernels, jittered Cholesky factor, whitened features
+- `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
+- `dataset.py`: labelled data as the models see them
+- `arrays.py`: shape aliases, device and dtype, checks of user input, arrays larger than the memory
+- `mapped.py`: arrays in memory-mapped files
+- `tables.py`: tables in CSV, parquet and npz files
+- `files.py`: saving and loading without pickle, atomic writes
+- `metrics.py`: errors of predictions
+- `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
+- `status.py`: the progress line on the terminal
+- `versions.py`: versions of the packages that results depend on
+"""

@@ -1,1 +1,13 @@
-"""Gaussian processes that share everything but their bandwidth."""
+"""Gaussian processes that differ in their bandwidth only, as one batched tensor with the expert first.
+
+Start with `interface.py`.
+
+- `interface.py`: the interface `Experts`, the shared hyperparameters
+- `svgp.py`: sparse variational experts, their predictions and their bound
+- `fitc.py`: analytic sparse experts (FITC, Titsias)
+- `exact.py`: exact experts
+- `leave_one_out.py`: predictions of every label from the others, in closed form
+- `global_expert.py`: one Gaussian process by marginal likelihood, from which training starts
+- `features.py`: features of the training inputs, stored or recomputed in parts
+- `neighbourhoods.py`: groups of neighbouring labels
+"""

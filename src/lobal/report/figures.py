@@ -1,6 +1,6 @@
-"""Figures of a fitted model, for one and two input columns.
+"""Figures of a fitted model of one input column.
 
-Every function returns a `matplotlib.figure.Figure` and touches no global state: no pyplot, no display.
+Every function returns a `matplotlib.figure.Figure` and changes no global state: no pyplot, no display.
 """
 
 import io
@@ -8,21 +8,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.colorbar import Colorbar
-from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap, LogNorm, Normalize, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
 from lobal.core.files import write_atomically
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.profile import Profile, line_grid, plane_grid, profile
+from lobal.report.profile import Profile, line_grid, profile
 
 Function: TypeAlias = Callable[[Float[ndarray, " n"]], Float[ndarray, " n"]]
 Draw: TypeAlias = Callable[[Axes], None]
@@ -31,65 +30,22 @@ Draw: TypeAlias = Callable[[Axes], None]
 DATA, TRUTH, PREDICTION, ACCENT = "#56B4E9", "#000000", "#D55E00", "#0072B2"
 BAND = "#F7DFCC"  # the prediction's colour, pale
 LINES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
-LOG_START = 0.002  # share of the inputs left of a logarithmic axis, where a few would take up most of it
+LOG_START = 0.002  # share of the inputs left of the logarithmic axis; they would take up most of it
 RESOLUTION = 200  # dots per inch
-
-
-class Colouring(NamedTuple):
-    """How the values of a map become colours."""
-
-    cmap: str | Colormap
-    norm: Normalize | None = None
-
-
-def prediction_figure(
-    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], truth: Function | None = None
-) -> Figure:
-    """Data, prediction with a band of two standard deviations of a new label, and the true function if known."""
-    fitted = profile(model, line_grid(X))
-    return _rows_figure(X, [partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth)])
-
-
-def gate_figure(model: MixtureRegressor, X: Float[ndarray, "n 1"]) -> Figure:
-    """Share of every expert in the prediction, one colour per bandwidth."""
-    fitted = profile(model, line_grid(X))
-    return _rows_figure(X, [partial(_draw_gate, fitted=fitted)])
-
-
-def complexity_figure(model: MixtureRegressor, X: Float[ndarray, "n 1"]) -> Figure:
-    """Local bandwidth above; local complexity and superior training density, each integrating to one, below."""
-    fitted = profile(model, line_grid(X))
-    return _rows_figure(
-        X, [partial(_draw_bandwidth, profiles={"LOB": fitted}), partial(_draw_densities, fitted=fitted)]
-    )
 
 
 def overview_figure(
     model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], truth: Function | None = None
 ) -> Figure:
-    """Prediction, gate, local bandwidth, and the densities that follow from it, on top of each other."""
+    """Prediction, gate, local bandwidth, and complexity and superior density, one below the other."""
     fitted = profile(model, line_grid(X))
     rows: list[Draw] = [
-        partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth),
+        partial(draw_prediction, fitted=fitted, X=X, y=y, truth=truth),
         partial(_draw_gate, fitted=fitted),
         partial(_draw_bandwidth, profiles={"LOB": fitted}),
         partial(_draw_densities, fitted=fitted),
     ]
-    return _rows_figure(X, rows)
-
-
-def comparison_figure(
-    models: Mapping[str, MixtureRegressor],
-    X: Float[ndarray, "n 1"],
-    y: Float[ndarray, " n"],
-    truth: Function | None = None,
-) -> Figure:
-    """The predictions of several models of the same data, one below the other."""
-    profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
-    rows: list[Draw] = [
-        partial(_draw_prediction, fitted=fitted, X=X, y=y, truth=truth, name=name) for name, fitted in profiles.items()
-    ]
-    return _rows_figure(X, rows)
+    return rows_figure(X, rows)
 
 
 def bandwidth_figure(
@@ -99,46 +55,29 @@ def bandwidth_figure(
     truth: Function | None = None,
     column: str = "$x$",
 ) -> Figure:
-    """Data and fit of the first model above, local bandwidths of all below: overfitting shows in both.
+    """Data and fit of the first model above, local bandwidths of all models below.
 
-    `column` is the name of the input column.
+    Args:
+        models: fitted models by name.
+        X: training inputs.
+        y: training labels.
+        truth: the noise-free function, if known.
+        column: name of the input column.
     """
     profiles = {name: profile(model, line_grid(X)) for name, model in models.items()}
     name, first = next(iter(profiles.items()))
-    return _rows_figure(
+    return rows_figure(
         X,
         [
-            partial(_draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
+            partial(draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
             partial(_draw_bandwidth, profiles=profiles),
         ],
         column,
     )
 
 
-def map_figure(
-    model: MixtureRegressor, X: Float[ndarray, "n 2"], y: Float[ndarray, " n"], resolution: int = 100
-) -> Figure:
-    """Maps over the box of two-dimensional data: prediction, its spread, expert, bandwidth and the densities."""
-    fitted = profile(model, plane_grid(X, resolution))
-    figure = Figure(figsize=(11.0, 6.4), layout="constrained")
-    panels = figure.subplots(2, 3, sharex=True, sharey=True)
-    labels = Colouring("cividis", _span(fitted.mean, y))
-    _draw_map(panels[0, 0], fitted, fitted.mean, "prediction and data, $y$", labels)
-    panels[0, 0].scatter(*X.T, c=y, s=6.0, cmap=labels.cmap, norm=labels.norm, edgecolors="k", linewidths=0.2)
-    _draw_map(panels[0, 1], fitted, fitted.std, "standard deviation of a new label", Colouring("cividis", LogNorm()))
-    _draw_experts(panels[0, 2], fitted)
-    _draw_map(panels[1, 0], fitted, fitted.local_bandwidth, "local bandwidth (LOB)", Colouring("viridis", LogNorm()))
-    _draw_map(panels[1, 1], fitted, fitted.complexity, "local complexity (LFC)", Colouring("magma", LogNorm()))
-    _draw_map(panels[1, 2], fitted, fitted.superior_density, "superior training density", Colouring("magma"))
-    for axes in panels[1]:
-        axes.set_xlabel("$x_1$")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("$x_2$")
-    return figure
-
-
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure whole or not at all, in the format its suffix names; folders are made where they are missing."""
+    """Write a figure atomically, in the format of its suffix; missing folders are created."""
     target = Path(path)
     formats = figure.canvas.get_supported_filetypes()
     suffix = target.suffix.removeprefix(".").lower()
@@ -150,8 +89,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     write_atomically(target, content.getvalue())
 
 
-def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$x$") -> Figure:
-    """A figure with one row per drawing: on natural x and, for positive inputs across a decade, on logarithmic x."""
+def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$x$") -> Figure:
+    """One row per drawing, with a linear x axis and, for positive inputs across a decade, also a logarithmic one."""
     scales = ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
     figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(scales), squeeze=False, sharex="col", sharey="row")
@@ -162,14 +101,14 @@ def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "
             axes.spines[["top", "right"]].set_visible(False)
         for axes in line[1:]:
             axes.set_ylabel("")
-        # Beside the panels, where it covers nothing.
+        # Outside the panels, so that it covers nothing.
         line[-1].legend(
             loc="upper left",
             bbox_to_anchor=(1.0, 1.0),
             frameon=False,
             fontsize="small",
             markerscale=2.0,
-            reverse=True,  # as the areas of the gate are stacked
+            reverse=True,  # the order in which the areas of the gate are stacked
         )
     margin = 0.01 * (X.max() - X.min())
     panels[-1, 0].set(xlabel=column, xlim=(X.min() - margin, X.max() + margin))
@@ -181,7 +120,7 @@ def _rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "
     return figure
 
 
-def _draw_prediction(
+def draw_prediction(
     axes: Axes,
     fitted: Profile,
     X: Float[ndarray, "n 1"],
@@ -189,9 +128,10 @@ def _draw_prediction(
     truth: Function | None,
     name: str = "prediction",
 ) -> None:
+    """Data, prediction with a band of two standard deviations of a new label, and the true function if known."""
     x = fitted.points[:, 0]
     lower, upper = fitted.mean - 2.0 * fitted.std, fitted.mean + 2.0 * fitted.std
-    many = len(y) > 200  # then they lie below the lines and are small
+    many = len(y) > 200  # then dots are small and below the lines
     axes.plot(
         *(X[:, 0], y, "."),
         color=DATA,
@@ -232,34 +172,6 @@ def _draw_densities(axes: Axes, fitted: Profile) -> None:
     axes.set_ylabel("density")
 
 
-def _draw_map(axes: Axes, fitted: Profile, values: Float[ndarray, " n"], title: str, colours: Colouring) -> Colorbar:
-    side = round(len(values) ** 0.5)
-    first, second = fitted.points[:side, 0], fitted.points[::side, 1]
-    mesh = axes.pcolormesh(
-        first, second, values.reshape(side, side), cmap=colours.cmap, norm=colours.norm, rasterized=True
-    )
-    axes.set_title(title, fontsize="medium")
-    if not isinstance(colours.norm, LogNorm):
-        return axes.figure.colorbar(mesh, ax=axes)
-    bar = axes.figure.colorbar(mesh, ax=axes, ticks=LogLocator(subs=(1.0, 2.0, 5.0)), format="%.2g")
-    bar.minorticks_off()
-    return bar
-
-
-def _draw_experts(axes: Axes, fitted: Profile) -> None:
-    """The expert that says most at every point."""
-    number = len(fitted.bandwidths)
-    colours = Colouring(ListedColormap(_expert_colours(number)), BoundaryNorm(np.arange(number + 1) - 0.5, number))
-    dominant = fitted.gate.argmax(axis=1).astype(float)
-    bar = _draw_map(axes, fitted, dominant, "dominant expert, its bandwidth", colours)
-    bar.set_ticks(range(number), labels=[f"{width:.2g}" for width in fitted.bandwidths])
-    bar.minorticks_off()
-
-
 def _expert_colours(number: int) -> list[str]:
     """Viridis in as many steps as there are experts: dark for small bandwidths, bright for large ones."""
     return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.0, 1.0, number))]
-
-
-def _span(*values: Float[ndarray, "..."]) -> Normalize:
-    return Normalize(min(part.min() for part in values), max(part.max() for part in values))

@@ -1,4 +1,4 @@
-"""What a fitted model says at the points of a grid: the numbers behind the figures."""
+"""A fitted model at the points of a grid: the numbers behind the figures."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -14,9 +14,9 @@ from lobal.mixture.model import bandwidth_volume
 
 
 class Grid(NamedTuple):
-    """Points over the box of the data, and the volume of the cell around each."""
+    """Points over the range of the data, and the length of the cell around each."""
 
-    points: Float[ndarray, "n d"]
+    points: Float[ndarray, "n 1"]
     cells: Float[ndarray, " n"]
 
 
@@ -25,7 +25,7 @@ class Grid(NamedTuple):
 class Profile:
     """A fitted model at the points of a grid; the two densities integrate to one over its cells."""
 
-    points: Float[ndarray, "n d"]
+    points: Float[ndarray, "n 1"]
     mean: Float[ndarray, " n"]
     std: Float[ndarray, " n"]  # of a new label, noise included
     gate: Float[ndarray, "n L"]
@@ -36,7 +36,7 @@ class Profile:
 
 
 def profile(model: MixtureRegressor, grid: Grid) -> Profile:
-    """What the fitted model says at the points of the grid; test inputs count as uniform there."""
+    """The fitted model at the points of the grid; the test density is taken to be uniform there."""
     mean, std = model.predict(grid.points, return_std=True)
     return Profile(
         points=grid.points,
@@ -51,36 +51,20 @@ def profile(model: MixtureRegressor, grid: Grid) -> Profile:
 
 
 def expert_bandwidths(model: MixtureRegressor) -> Float[ndarray, " L"]:
-    """The bandwidth of every expert in units of the inputs, the geometric mean where these have several columns."""
+    """The bandwidth of every expert in units of the inputs; their geometric mean if these have several columns."""
     return (model.mixture_.bandwidths * bandwidth_volume(model.mixture_.shared)).cpu().numpy()
 
 
 def line_grid(X: Float[ndarray, "n 1"], count: int = 1000) -> Grid:
-    """Points from the smallest to the largest input: evenly spaced and, where all are positive, in ratio too."""
-    lower, upper = _box(X, dimension=1)
-    x = np.linspace(lower[0], upper[0], count)
-    if lower[0] > 0.0:
-        x = np.union1d(x, np.geomspace(lower[0], upper[0], count).clip(lower[0], upper[0]))
+    """Points from the smallest to the largest input: evenly spaced and, if all are positive, also geometrically."""
+    lower, upper = X.min(), X.max()
+    if lower == upper:
+        raise ValueError(f"the input column must vary, got {lower} everywhere")
+    x = np.linspace(lower, upper, count)
+    if lower > 0.0:
+        x = np.union1d(x, np.geomspace(lower, upper, count).clip(lower, upper))
     edges = np.concatenate([x[:1], (x[1:] + x[:-1]) / 2.0, x[-1:]])  # the trapezoidal rule
     return Grid(x[:, None], np.diff(edges))
-
-
-def plane_grid(X: Float[ndarray, "n 2"], count: int = 100) -> Grid:
-    """The midpoints of count x count equal cells over the box of the data; the first column varies fastest."""
-    lower, upper = _box(X, dimension=2)
-    width = (upper - lower) / count
-    first, second = (lower + (np.arange(count)[:, None] + 0.5) * width).T
-    points = np.stack([np.tile(first, count), np.repeat(second, count)], axis=1)
-    return Grid(points, np.full(len(points), width.prod()))
-
-
-def _box(X: Float[ndarray, "n d"], dimension: int) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
-    if X.ndim != 2 or X.shape[1] != dimension:
-        raise ValueError(f"inputs must have shape (n, {dimension}) for this figure, got {X.shape}")
-    lower, upper = X.min(axis=0), X.max(axis=0)
-    if not (lower < upper).all():
-        raise ValueError(f"every input column must vary, got the box from {lower} to {upper}")
-    return lower, upper
 
 
 def _superior_density(model: MixtureRegressor, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:

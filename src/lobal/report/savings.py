@@ -33,8 +33,13 @@ class Savings:
     repetitions: int  # of the arm that has fewer
 
     def verdict(self) -> str:
-        """What the sizes together say, in one sentence."""
+        """The conclusion from all sizes together, in one sentence."""
         return verdict(*self.overall, repetitions=self.repetitions)
+
+    def rho_at(self, size: int) -> str:
+        """rho with its standard error at one of the sizes, counted from 0, for a table."""
+        error = "" if self.standard_error is None else f" ± {self.standard_error[size]:.2f}"
+        return f"{self.rho[size]:.2f}{error}"
 
 
 def relative_sample_sizes(

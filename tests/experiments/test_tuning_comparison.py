@@ -9,9 +9,9 @@ from lobal import MixtureRegressor
 def test_errors_and_seconds_of_every_model_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = {"default": lambda seed: MixtureRegressor(n_inducing=20, n_gate_inducing=10, random_state=seed)}
-    monkeypatch.setattr(tuning, "MODELS", few)
-    monkeypatch.setattr(tuning, "TITLES", {"default": "nothing set"})
+    options = {"n_inducing": 20, "n_gate_inducing": 10}
+    small = tuning.Model("nothing set", lambda seed: MixtureRegressor(**options, random_state=seed))
+    monkeypatch.setattr(tuning, "MODELS", {"default": small})
     tuning.main(tmp_path / "tuning.json", n=64, seeds=2)
     shown = capsys.readouterr().out
     assert "nothing set" in shown

@@ -1,0 +1,69 @@
+"""`python -m experiments NAME [options]` runs an experiment; without a name, the experiments are listed."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+
+from lobal.cli.checks import plain_errors
+
+
+class Experiment(NamedTuple):
+    """The function that an experiment runs, as "module:function", and what it measures."""
+
+    function: str
+    summary: str
+
+
+EXPERIMENTS = {
+    "doppler_fit": Experiment("experiments.doppler:fit_command", "one fit of the Doppler function, with figures"),
+    "doppler_statistics": Experiment(
+        "experiments.doppler:statistics_command", "errors of mixture and single-scale GP on random labels"
+    ),
+    "doppler_active": Experiment("experiments.doppler_active:main", "one arm, active or random, over seeds"),
+    "doppler_curves": Experiment("experiments.doppler_curves:main", "table and figure from the files of both arms"),
+    "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
+    "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
+    "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
+    "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
+    "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
+    "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
+    "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
+}
+
+
+def command(name: str) -> typer.Typer:
+    """The experiment as a command line application; errors in its input become messages with exit code 2."""
+    module, function = EXPERIMENTS[name].function.split(":")
+    application = typer.Typer(name=name, add_completion=False)
+    application.command()(_with_plain_errors(getattr(import_module(module), function)))
+    return application
+
+
+def _with_plain_errors(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of the function
+        with plain_errors():
+            function(*arguments, **options)
+
+    return run
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the experiment named first with the options that follow, or list all experiments."""
+    name, *options = arguments or ["--help"]
+    if name in EXPERIMENTS:
+        command(name)(options, prog_name=f"python -m experiments {name}")
+        return
+    print("usage: python -m experiments NAME [options]; NAME --help lists the options\n")
+    for known, experiment in EXPERIMENTS.items():
+        print(f"  {known:22}{experiment.summary}")
+    if name != "--help":
+        raise SystemExit(f"\nno experiment is called {name!r}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
