@@ -1,7 +1,6 @@
 import pytest
 
-from lobal.mixture.adam.training import Epoch
-from lobal.mixture.progress import described, progress_display
+from lobal.mixture.progress import Epoch, described, progress_display
 
 EPOCH = Epoch(2, kappa=2, rate=0.5, objective=1.0, validation_error=0.25)
 

@@ -8,14 +8,13 @@ import torch
 
 from lobal.core.dataset import LabelledSet
 from lobal.experts.leave_one_out import LeaveOneOut
-from lobal.mixture.adam import racing
+from lobal.mixture.adam import candidates
 from lobal.mixture.adam import tuning as adam_tuning
-from lobal.mixture.adam.racing import EARLIEST, Outcome, Race, can_train_together, keeping_up
 from lobal.mixture.adam.responses import full_covariance
 from lobal.mixture.adam.training import AdamSettings, squared_error
 from lobal.mixture.analytic.training import AnalyticSettings, held_out_losses
 from lobal.mixture.decisions import Decision, Trial, Tuned, decision_table, decisions_as_json, decisions_from_json
-from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture, global_start
+from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.tuning import TUNINGS, tuned_settings, untuned_settings
 from tests.mixture.adam.test_training import sample
 
@@ -97,79 +96,28 @@ def test_the_settings_hold_what_was_chosen(full: Tuned) -> None:
     assert training.max_epochs == QUICK.max_epochs
 
 
-def test_losers_are_abandoned_early(full: Tuned) -> None:
-    abandoned = [trial for trial in trainings(full.decisions) if trial.end == "abandoned"]
-    assert len(abandoned) >= 3
-    assert sum(trial.epochs for trial in abandoned) / len(abandoned) < QUICK.max_epochs - 3
-
-
 def test_too_small_a_learning_rate_is_interrupted(full: Tuned) -> None:
     first = decision(full.decisions, "eta_0").trials[0]
-    assert (first.value, first.end, first.epochs) == (0.003, "interrupted", racing.FIRST_STEPS)
+    assert (first.value, first.end, first.epochs) == (0.003, "interrupted", candidates.FIRST_STEPS)
 
 
-def test_who_catches_up_is_not_abandoned() -> None:
-    leader = Outcome("finished", tuple(1.0 - 0.01 * epoch for epoch in range(50)))
-    watch, course = keeping_up(leader), [0.995 - 0.01 * epoch for epoch in range(EARLIEST + 10)]
-    assert watch([], course) is None
-    assert watch([], [*course[:-1], 2.0]) is None  # behind for one epoch only
-    assert watch([], [error + 0.1 for error in course]) == "abandoned"
-    assert watch([], [error + 0.1 for error in course[: EARLIEST - 1]]) is None
-
-
-def race(given: MixtureSettings, budget: int = 10) -> Race:
-    generator = torch.Generator().manual_seed(0)
-    return Race(data(), global_start(data().points, given, generator), generator, budget)
-
-
-def test_candidates_race_together_as_they_do_alone() -> None:
-    given = settings()
-    trainings = [replace(QUICK, penalty=theta, gate_noise=noise) for theta, noise in ((0.0, 0.1), (3.0, 0.0))]
-    widths = [torch.tensor(width).double() for width in (0.3, 0.3, 0.1)]
-    candidates = [
-        replace(given, training=training, gate_bandwidth=width)
-        for training, width in zip([*trainings, QUICK], widths, strict=True)
-    ]
-    leader = race(given).run(candidates[0])
-    leader = leader._replace(course=tuple(1.001 * error for error in leader.course))  # no tie with itself
-    together, alone = race(given), race(given)
-    outcomes = together.run_together(candidates, keeping_up(leader))
-    assert together.left == 7
-    for outcome, candidate in zip(outcomes, candidates, strict=True):
-        expected = alone.run(candidate, keeping_up(leader))
-        assert outcome.end == expected.end
-        assert outcome.course == pytest.approx(expected.course, rel=1e-6)
-        for ours, theirs in ((outcome.squares, expected.squares), (outcome.shares, expected.shares)):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
-    assert {outcome.end for outcome in outcomes} == {"finished", "abandoned"}
-
-
-def test_candidates_of_one_ladder_and_a_closed_form_train_together() -> None:
-    given, other = settings(), settings(gate_scale=1.0)
-    assert can_train_together([given, other])
-    assert not can_train_together([given])
-    assert not can_train_together([given, settings(bandwidths=LADDER[1:])])
-    assert not can_train_together([given, settings(covariance=full_covariance)])
-    assert not can_train_together([given, settings(training=replace(QUICK, objective=squared_error))])
-
-
-def test_every_sparsity_is_recorded(full: Tuned) -> None:
-    trials = decision(full.decisions, "kappa").trials
-    assert [trial.value for trial in trials][2:] == [
-        kappa for kappa in adam_tuning.SPARSITIES if kappa < trials[0].value
-    ]
+def test_sparsities_are_tried_downwards_until_one_loses(full: Tuned) -> None:
+    first, *rest = decision(full.decisions, "kappa").trials
+    tried = [kappa for kappa in adam_tuning.SPARSITIES if kappa < first.value]
+    assert [trial.value for trial in rest] == [first.value, *tried[: len(rest) - 1]]
+    assert decision(full.decisions, "kappa").chosen in (rest[-1].value, rest[-2].value)
 
 
 @pytest.mark.usefixtures("few_candidates")
 def test_features_are_computed_once_for_each_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     ladders = []
-    original = racing.sparse_responses
+    original = candidates.sparse_responses
 
     def counted(data: Any, start: Any, candidate: MixtureSettings, generator: torch.Generator) -> Any:
         ladders.append(tuple(candidate.bandwidths.tolist()))
         return original(data, start, candidate, generator)
 
-    monkeypatch.setattr(racing, "sparse_responses", counted)
+    monkeypatch.setattr(candidates, "sparse_responses", counted)
     tuned(adaptive=False, training=replace(QUICK, max_epochs=4))
     assert ladders == [tuple(LADDER.tolist()), (1.0,)]
 

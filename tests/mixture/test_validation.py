@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from lobal.mixture.adam.training import Epoch
 from lobal.mixture.fit import TrainingData
+from lobal.mixture.progress import Epoch
 from lobal.mixture.validation import split_labels, validation_error
 from tests.mixture.test_fit import ANALYTIC, data, fit, sample
 

@@ -23,7 +23,7 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.density import KernelDensity, intrinsic_dimension
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import kernel_named
-from lobal.mixture.adam.training import AdamSettings, Epoch
+from lobal.mixture.adam.training import AdamSettings
 from lobal.mixture.analytic.training import GATE_SCALE, AnalyticSettings
 from lobal.mixture.decisions import Decision, decisions_as_json, decisions_from_json
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
@@ -46,7 +46,7 @@ from lobal.mixture.options import (
     unless_estimated,
     whole,
 )
-from lobal.mixture.progress import progress_display
+from lobal.mixture.progress import Epoch, progress_display
 from lobal.mixture.smoothness import smoothness_by_mixtures
 from lobal.mixture.squared_errors import left_out_prediction
 from lobal.mixture.storage import FittedParts, parts_from, parts_tensors

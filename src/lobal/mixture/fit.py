@@ -30,7 +30,7 @@ from lobal.mixture.adam.responses import (
     SparseResponses,
     zero_covariance,
 )
-from lobal.mixture.adam.training import AdamSettings, Progress, Trainer
+from lobal.mixture.adam.training import AdamSettings, Trainer
 from lobal.mixture.analytic.training import (
     AnalyticSettings,
     Trained,
@@ -47,6 +47,7 @@ from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.ladder import CHANGES, extended, in_use, trimmed
 from lobal.mixture.model import Mixture
 from lobal.mixture.objective import mixture_squared_error
+from lobal.mixture.progress import Progress
 
 # The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary. Of 2 and
 # 15, tried on 11 data sets, 2 was mostly the better, 15 at few labels in many columns; 3 itself was not tried.

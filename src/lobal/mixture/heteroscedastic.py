@@ -10,10 +10,10 @@ import torch
 
 from lobal.core.dataset import LabelledSet
 from lobal.experts.global_expert import SMALLEST_NOISE
-from lobal.mixture.adam.training import Progress
 from lobal.mixture.analytic.training import AnalyticSettings
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
 from lobal.mixture.noise import NoiseModel, estimate_noise
+from lobal.mixture.progress import Progress
 from lobal.mixture.squared_errors import left_out_errors
 
 

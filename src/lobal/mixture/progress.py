@@ -1,9 +1,21 @@
-"""A line on the terminal that follows the training."""
+"""What a fit reports while it trains, and its display on the terminal."""
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
-from lobal.mixture.adam.training import Epoch
+
+class Epoch(NamedTuple):
+    """One entry of the training history: an epoch of Adam, or a round of the analytic engine."""
+
+    number: int
+    kappa: int
+    rate: float  # eta / eta_0
+    objective: float
+    validation_error: float  # root mean squared, importance-weighted; leave-one-out under the analytic engine
+
+
+Progress: TypeAlias = Callable[[Epoch], None]
 
 
 @contextlib.contextmanager

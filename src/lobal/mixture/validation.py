@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from lobal.core.dataset import LabelledSet
-from lobal.mixture.adam.training import Epoch
 from lobal.mixture.fit import FittedMixture, TrainingData
+from lobal.mixture.progress import Epoch
 
 FEWEST_FOR_EXPERTS = 5
 

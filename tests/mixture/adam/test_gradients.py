@@ -51,19 +51,5 @@ def test_the_gradient_is_that_of_autograd(kappa: int, is_given: bool) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("is_given", [False, True], ids=["noise learned", "noise given"])
-def test_the_gradients_of_several_trainings_are_those_of_each(is_given: bool) -> None:
-    points = batch()._replace(noise=random(B, seed=5).exp() if is_given else None)
-    gates = top_kappa_softmax(random(3 * B, L, seed=3), 2).reshape(3, B, L)
-    several = Parameters(random(3, L, M, seed=4), *random(3, 3, seed=6))
-    prices = random(3, L, seed=7).exp()
-    together = elbo_gradients(points, gates, several, prices, N)
-    for c in range(3):
-        alone = elbo_gradients(points, gates[c], Parameters(*(part[c] for part in several)), prices[c], N)
-        expected = (alone.objective, alone.channels, *alone.parameters)
-        for ours, theirs in zip((together.objective, together.channels, *together.parameters), expected, strict=True):
-            torch.testing.assert_close(ours[c], theirs)
-
-
 def test_one_expert_has_no_price() -> None:
     assert bandwidth_prices(1, THETA, like=torch.zeros(1)).tolist() == [0.0]

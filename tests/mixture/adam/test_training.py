@@ -15,8 +15,9 @@ from lobal.mixture.adam.responses import (
     full_covariance,
     zero_covariance,
 )
-from lobal.mixture.adam.training import AdamSettings, Epoch, Schedule, Trainer, squared_error
+from lobal.mixture.adam.training import AdamSettings, Schedule, Trainer, squared_error
 from lobal.mixture.gate import SoftmaxGate
+from lobal.mixture.progress import Epoch
 
 BANDWIDTHS = torch.tensor([0.02, 0.06, 0.2]).double()
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
 from lobal.mixture import fit as module
-from lobal.mixture.adam.training import Epoch
 from lobal.mixture.analytic.training import AnalyticSettings
 from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.progress import Epoch
 from tests.mixture.test_fit import BANDWIDTHS, error, sample
 
 WIDTH = torch.tensor(0.5).double()

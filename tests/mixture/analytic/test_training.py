@@ -12,7 +12,6 @@ from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import StoredFeatures
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
-from lobal.mixture.adam.training import Epoch
 from lobal.mixture.analytic.training import (
     PRICE,
     AnalyticSettings,
@@ -26,6 +25,7 @@ from lobal.mixture.analytic.training import (
     utilities,
 )
 from lobal.mixture.objective import expert_shares, gated_mean, small_bandwidth_penalty
+from lobal.mixture.progress import Epoch
 from tests.experts.test_global_expert import gp_draw
 
 L, N = 5, 60

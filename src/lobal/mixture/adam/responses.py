@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
@@ -39,10 +39,10 @@ from lobal.experts.svgp import (
     nystroem_diagonal,
     predictive_mean,
 )
-from lobal.mixture.adam.gradients import Batch, Parameters, Trainable, elbo_gradients, expert_products
-from lobal.mixture.adam.recording import Rows
+from lobal.mixture.adam.gradients import Batch, Parameters, elbo_gradients
 from lobal.mixture.gate import Gate
 
+Rows: TypeAlias = Int[Tensor, " b"] | slice
 CovarianceModel: TypeAlias = Callable[[NormalEquations], InducingCovariance]
 
 
@@ -97,10 +97,6 @@ class Responses(ABC):
         The gradients of the experts' own tensors are left in them.
         """
         raise NotImplementedError("these experts train by autograd")
-
-    def trainable(self) -> Trainable | None:
-        """All that such a step reads and moves, where it is in memory as a whole."""
-        return None
 
 
 def zero_covariance(_: NormalEquations) -> InducingCovariance:
@@ -189,56 +185,21 @@ class SparseResponses(Responses):
     def elbo_gradients(
         self, rows: Rows, gate: Float[Tensor, "b L"], prices: Float[Tensor, " L"]
     ) -> tuple[Scalar, Float[Tensor, "b L"]]:
-        parameters = self.parameters()
-        found = elbo_gradients(self.batch(rows), gate, parameters, prices, len(self.points))
+        parameters = Parameters(self._whitened_mean, self._mean, self._log_scale, self._log_noise)
+        points, noise = self.points, None if self._given_noise is None else self._given_noise[rows]
+        phi, explained = self._stored.in_single_precision(rows), self._stored.explained[:, rows]
+        batch = Batch(phi, explained, points.y[rows], points.weight[rows], noise)
+        found = elbo_gradients(batch, gate, parameters, prices, len(points))
         for leaf, slope in zip(parameters, found.parameters, strict=True):
             if leaf.requires_grad:
                 leaf.grad = slope
         return found.objective, found.channels
-
-    def parameters(self) -> Parameters:
-        """The leaf tensors of a training with S = 0."""
-        return Parameters(self._whitened_mean, self._mean, self._log_scale, self._log_noise)
-
-    def batch(self, rows: Rows) -> Batch:
-        """What a step of such a training reads of some of the points, valid until others are asked for."""
-        points = self.points
-        return Batch(
-            self._stored.in_single_precision(rows),
-            self._stored.explained[:, rows],
-            points.y[rows],
-            points.weight[rows],
-            None if self._given_noise is None else self._given_noise[rows],
-        )
-
-    def trainable(self) -> Trainable | None:
-        phi = self._stored.single if self.has_closed_form else None
-        return (
-            None
-            if phi is None
-            else Trainable(
-                phi=phi,
-                explained=self._stored.explained.mT.contiguous(),
-                y=self.points.y,
-                weight=self.points.weight,
-                given_noise=self._given_noise,
-                whitened_mean=self._whitened_mean,
-                mean=self._mean,
-                log_scale=self._log_scale,
-                log_noise=self._log_noise,
-            )
-        )
 
     def divergence(self) -> Float[Tensor, " L"]:
         return kl_divergence(self._whitened_mean, self._covariance)
 
     def validation_mean(self) -> Float[Tensor, "L n"]:
         return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
-
-    def validation_means(self, parameters: Parameters) -> Float[Tensor, "C L n"]:
-        """Means at the validation points, of several trainings."""
-        products = expert_products(parameters.whitened_mean, self._phi_validation.mT)
-        return parameters.mean[:, None, None] + (0.5 * parameters.log_scale).exp()[:, None, None] * products
 
     def experts(self) -> SparseExperts:
         shared = self._shared(slice(None))

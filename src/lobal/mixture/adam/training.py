@@ -2,11 +2,9 @@
 
 import functools
 import math
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -14,9 +12,9 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
+from lobal.mixture.adam.cuda_graphs import GraphCache
 from lobal.mixture.adam.gradients import bandwidth_prices
-from lobal.mixture.adam.recording import Replays, Rows, epoch_of
-from lobal.mixture.adam.responses import Response, Responses
+from lobal.mixture.adam.responses import Response, Responses, Rows
 from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.objective import (
     expert_shares,
@@ -24,9 +22,12 @@ from lobal.mixture.objective import (
     mixture_squared_error,
     small_bandwidth_penalty,
 )
+from lobal.mixture.progress import Epoch, Progress
 
-if TYPE_CHECKING:
-    from lobal.mixture.adam.fused import FusedStep
+
+class DivergedError(ValueError):
+    """The objective is not finite any more."""
+
 
 # Noise on the gate's channels below this changes no choice of experts worth mentioning, and is not drawn any more.
 NO_NOISE = 1e-4
@@ -105,19 +106,6 @@ class AdamSettings:
         """Learning rates of inducing values, hyperparameters, the gate's values and the gate's means."""
         eta, eta_H, eta_G = self.learning_rate, self.hyperparameter_rate, self.gate_rate
         return eta, eta_H * eta, eta_G * eta, eta_H * eta_G * eta
-
-
-class Epoch(NamedTuple):
-    """What a look at the validation set saw."""
-
-    number: int
-    kappa: int
-    rate: float  # eta / eta_0
-    objective: float
-    validation_error: float  # root mean squared, importance-weighted
-
-
-Progress: TypeAlias = Callable[[Epoch], None]
 
 
 @final
@@ -201,11 +189,6 @@ class Draws:
         return torch.randn(self._size, L, generator=self._noises, dtype=dtype)
 
 
-def can_fuse() -> bool:
-    """Whether Triton is there, and the C compiler that it calls."""
-    return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
-
-
 @final
 class Trainer:
     """One training run: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
@@ -231,9 +214,8 @@ class Trainer:
         self._is_on_gpu = self._phi.device.type == "cuda"
         self._is_closed_form = settings.objective is elbo and responses.has_closed_form
         self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
-        self._replayed = Replays(self._phi.device)
+        self._call = GraphCache(self._phi.device)
         self._groups = self._parameter_groups()
-        self._fused = self._fused_step()
         self._optimiser = self._make_optimiser()
         self._best = self._state()
 
@@ -247,22 +229,8 @@ class Trainer:
         )
         return [*zip(leaves, self.settings.rates, strict=True)]
 
-    def _fused_step(self) -> "FusedStep | None":
-        """The step in two kernels, where there is a GPU to run it on and a compiler to make it."""
-        experts = self.responses.trainable() if self._is_on_gpu and self._is_closed_form else None
-        if experts is None or not can_fuse():
-            return None
-        from lobal.mixture.adam.fused import Controls, FusedStep, GateTensors, Moments  # needs Triton
-
-        root = self._gate.scale.sqrt()
-        gate = GateTensors(self._phi.contiguous(), root, self._gate.whitened_mean, self._gate.means)
-        rates, kappa = root.new_tensor(self.settings.rates), torch.tensor(self._descent.kappa, device=root.device)
-        controls = Controls(rates, self._prices, torch.ones_like(root), kappa)
-        moments = Moments.zero(experts, gate), Moments.zero(experts, gate)
-        return FusedStep(experts, gate, controls, moments, torch.zeros_like(root))
-
     def _make_optimiser(self) -> torch.optim.Adam:
-        # A recorded epoch sees a new rate only in a tensor, and the fused optimiser wants it in single precision.
+        # A CUDA graph reads a new rate only from a tensor, which the fused optimiser requires in single precision.
         rate = (
             functools.partial(torch.tensor, dtype=torch.float32, device=self._phi.device) if self._is_on_gpu else float
         )
@@ -273,10 +241,6 @@ class Trainer:
         )
 
     def _set_rate(self) -> None:
-        if self._fused is not None:
-            self._fused.controls.rates.copy_(torch.tensor([self._schedule.rate * rate for _, rate in self._groups]))
-            self._fused.controls.kappa.fill_(self._descent.kappa)
-            return
         for group in self._optimiser.param_groups:
             lr = self._schedule.rate * group["base"]
             group["lr"] = group["lr"].fill_(lr) if self._is_on_gpu else lr
@@ -294,29 +258,50 @@ class Trainer:
 
     def run(self, progress: Progress | None = None) -> SoftmaxGate:
         """Train until the learning rate is spent and return the best gate; the experts are left at their best."""
+        for epoch in self.epochs():
+            if progress is not None:
+                progress(epoch)
+        return self.best_gate()
+
+    def epochs(self) -> Iterator[Epoch]:
+        """Train, one epoch at a time, until the learning rate is spent."""
         drawn = self._draw()
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
             kappa = self._descent.after(number)
             seen = self._validated()
-            drawn = self._draw()  # while a GPU is still at work
+            drawn = self._draw()  # while a GPU is still busy
             objective, error = torch.stack([passed, seen]).tolist()
             self._check(objective)
             if not self._descent.ended or self._schedule.improved(error):
                 self._best = self._state()
-            if progress is not None:
-                progress(Epoch(number, kappa, self._schedule.rate, objective, error))
+            yield Epoch(number, kappa, self._schedule.rate, objective, error)
             if self._schedule.finished:
                 break
             self._set_rate()
+
+    def best_error(self, epochs: Sequence[Epoch]) -> float:
+        """The least validation error of these epochs at the terminal kappa; infinite if there is none."""
+        terminal = self._descent.terminal
+        return min((epoch.validation_error for epoch in epochs if epoch.kappa <= terminal), default=math.inf)
+
+    def best_gate(self) -> SoftmaxGate:
+        """The best gate, with the terminal kappa and detached from training; the experts are put to their best too."""
         self._restore(self._best)
         self._descent.kappa = self._descent.terminal
-        return self.trained_gate()
+        return replace(
+            self._gate,
+            means=self._gate.means.detach(),
+            whitened_mean=self._gate.whitened_mean.detach(),
+            kappa=self._descent.kappa,
+        )
 
     def _check(self, objective: float) -> None:
         if not math.isfinite(objective):
             rate = self.settings.learning_rate
-            raise ValueError(f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}")
+            raise DivergedError(
+                f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}"
+            )
 
     def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
         """The rows of an epoch, and the noise on their channels."""
@@ -329,17 +314,20 @@ class Trainer:
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
         """One step for every batch."""
-        epoch = functools.partial(epoch_of, self._step, batch_size=self.settings.batch_size)
         if not self._is_closed_form:
-            return epoch(order, noise)
-        return self._replayed("epoch", self._descent.kappa, epoch, order, noise)
+            return self._steps(order, noise)
+        return self._call("epoch", self._descent.kappa, self._steps, order, noise)
+
+    def _steps(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
+        """One step for every batch of the rows; the mean objective."""
+        size = self.settings.batch_size
+        batches = zip(map(_as_slice, order.split(size)), noise.split(size), strict=True)
+        return torch.stack([self._step(rows, batch_noise) for rows, batch_noise in batches]).mean(0)
 
     def _validated(self) -> Scalar:
-        return self._replayed("validation", self._descent.kappa, self._validation)
+        return self._call("validation", self._descent.kappa, self._validation)
 
     def _step(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
-        if self._fused is not None and isinstance(rows, Tensor):
-            return self._fused(rows, noise)
         objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
         self._optimiser.step()
         return objective
@@ -376,12 +364,10 @@ class Trainer:
         error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
         return error.sqrt()
 
-    def trained_gate(self) -> SoftmaxGate:
-        """The gate with its terminal kappa, detached from training."""
-        return SoftmaxGate(
-            features=self._gate.features,
-            scale=self._gate.scale,
-            means=self._gate.means.detach(),
-            whitened_mean=self._gate.whitened_mean.detach(),
-            kappa=self._descent.kappa,
-        )
+
+def _as_slice(rows: Int[Tensor, " b"]) -> Rows:
+    """Consecutive rows as a slice, which copies nothing; on a GPU as they are, since a CUDA graph cannot know them."""
+    if rows.device.type != "cpu":
+        return rows
+    run = slice(int(rows[0]), int(rows[0]) + len(rows))
+    return run if torch.equal(rows, torch.arange(run.start, run.stop)) else rows

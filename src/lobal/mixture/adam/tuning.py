@@ -16,7 +16,7 @@ import torch
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import scale_inputs
-from lobal.mixture.adam.racing import Outcome, Race, Watch, can_train_together, in_full, keeping_up, probing
+from lobal.mixture.adam.candidates import CandidateTrainer, Outcome
 from lobal.mixture.adam.training import AdamSettings, elbo
 from lobal.mixture.decisions import Decision, Report, Trial, Tuned, Value
 from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, global_start, steering_labels
@@ -79,12 +79,12 @@ class _Tuning:
         self._points = data.known()
         start = global_start(data.points, settings, generator)
         self._global_bandwidth, self._shared = start.global_bandwidth, start.shared
-        self._race = Race(data, start, generator, budget)
+        self._candidates = CandidateTrainer(data, start, generator, budget)
         n, m_E = len(self._points), min(len(self._points), settings.n_inducing)
         m_G = min(max(n // 4, 1), settings.n_gate_inducing)
         self._settings = replace(settings, shared=start.shared, n_inducing=m_E, n_gate_inducing=m_G)
         self._training = training
-        self._as_given = self._race.run(self._settings)
+        self._as_given = self._candidates.run(self._settings)
         self._best: Outcome | None = None
         self._note("m_E, m_G", [self._as_given.as_trial((m_E, m_G))], (m_E, m_G))
 
@@ -107,22 +107,21 @@ class _Tuning:
     def _choose_learning_rate(self) -> None:
         """Upwards while the first steps all go down, then back down while that validates better."""
         trials: list[Trial] = []
-        for rate in LEARNING_RATES[: self._race.left]:
-            is_last = rate == LEARNING_RATES[-1]
-            outcome = self._try_rate(rate, in_full if is_last else probing, trials)
+        for rate in LEARNING_RATES[: self._candidates.left]:
+            outcome = self._try_rate(rate, trials, probe=rate != LEARNING_RATES[-1])
             if outcome.end != "interrupted":
                 break
         for rate in reversed(LEARNING_RATES[: len(trials) - 1]):
-            if not self._race.left:
+            if not self._candidates.left:
                 break
-            outcome = self._try_rate(rate, keeping_up(self._best), trials)
+            outcome = self._try_rate(rate, trials)
             if self._best is not None and outcome is not self._best:
                 break
         self._note("eta_0", trials, self._training.learning_rate)
 
-    def _try_rate(self, rate: float, watch: Watch, trials: list[Trial]) -> Outcome:
+    def _try_rate(self, rate: float, trials: list[Trial], *, probe: bool = False) -> Outcome:
         candidate = self._with(learning_rate=rate)
-        outcome = self._race.run(candidate, watch, untrained=True)
+        outcome = self._candidates.run(candidate, untrained=True, probe=probe)
         trials.append(outcome.as_trial(rate))
         if self._is_better(outcome):
             self._take(candidate, outcome)
@@ -144,8 +143,8 @@ class _Tuning:
             gate_noise=FIRST_GATE_NOISE,
         )
         self._best = None
-        if self._race.left:
-            outcome, L = self._race.run(self._with()), len(self._given.bandwidths)
+        if self._candidates.left:
+            outcome, L = self._candidates.run(self._with()), len(self._given.bandwidths)
             self._take(self._with(), outcome)
             self._note("L", [outcome.as_trial(L)], L)
 
@@ -185,21 +184,15 @@ class _Tuning:
             return
         L = len(self._settings.bandwidths)
         begin, trials = self._best.state, [self._best.as_trial(L, known=True)]
-        kappas = [L, *(kappa for kappa in SPARSITIES if kappa < L)][: self._race.left]
-        candidates = [self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0) for kappa in kappas]
-        is_lossless, together = True, can_train_together(candidates)
-        outcomes: Iterable[Outcome] = (self._race.run(candidate, begin=begin) for candidate in candidates)
-        if together:
-            outcomes = self._race.run_together(candidates, begin=begin)
-        for kappa, outcome in zip(kappas, outcomes, strict=False):
+        for kappa in [L, *(kappa for kappa in SPARSITIES if kappa < L)][: self._candidates.left]:
+            candidate = self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0)
+            outcome = self._candidates.run(candidate, begin=begin)
             trials.append(outcome.as_trial(kappa))
             if kappa == L:
                 self._best = outcome if self._is_better(outcome) else self._best
-                continue
-            is_lossless = is_lossless and self._is_as_good(outcome)
-            if is_lossless:
+            elif self._is_as_good(outcome):
                 self._training = replace(self._training, kappa=kappa)
-            elif not together:
+            else:
                 break
         self._note("kappa", trials, self._training.kappa)
 
@@ -225,14 +218,10 @@ class _Tuning:
         if self._best is None:
             return
         trials, chosen = [self._best.as_trial(incumbent, known=True)], incumbent
-        tried = [(value, self._with(**changes)) for value, changes in candidates][: self._race.left]
-        changed = [candidate for _, candidate in tried]
-        outcomes: Iterable[Outcome] = (
-            self._race.run(candidate, keeping_up(self._best), untrained=untrained) for candidate in changed
-        )
-        if not while_better and can_train_together(changed):
-            outcomes = self._race.run_together(changed, keeping_up(self._best), untrained=untrained)
-        for (value, candidate), outcome in zip(tried, outcomes, strict=False):
+        # Each is a change of the incumbent at the time when the comparison begins.
+        tried = [(value, self._with(**changes)) for value, changes in candidates][: self._candidates.left]
+        for value, candidate in tried:
+            outcome = self._candidates.run(candidate, untrained=untrained)
             trials.append(outcome.as_trial(value))
             if self._is_better(outcome):
                 self._take(candidate, outcome)
@@ -247,14 +236,14 @@ class _Tuning:
         is_accepted: Callable[[Outcome], bool],
     ) -> None:
         for _ in range(CHANGES):
-            if self._best is None or self._best.shares is None or not self._race.left:
+            if self._best is None or self._best.shares is None or not self._candidates.left:
                 return
             ladder = self._settings.bandwidths
             other = changed(ladder, self._best.shares)
             if len(other) == len(ladder):
                 return
             candidate = self._with(bandwidths=other, kappa=len(other))
-            outcome = self._race.run(candidate)
+            outcome = self._candidates.run(candidate)
             before = tuple(ladder.tolist())
             trials = [self._best.as_trial(before, known=True), outcome.as_trial(tuple(other.tolist()))]
             accepted = is_accepted(outcome)

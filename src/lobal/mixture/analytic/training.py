@@ -30,10 +30,10 @@ from lobal.experts.fitc import fitc_variance
 from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, relative_weights, sparse_leave_one_out
-from lobal.mixture.adam.training import Epoch, Progress
 from lobal.mixture.analytic.ordinal import cross_fitted_channels, fit_ordinal_gate
 from lobal.mixture.gate import OrdinalGate, interpolation_weights
 from lobal.mixture.objective import gated_mean
+from lobal.mixture.progress import Epoch, Progress
 
 # Of 0, 2, 4 and 8: on the Doppler function 4 and 8 were best, on five measured data sets 0 and 2, by little.
 PRICE = 4.0
