@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: venv demo test check format clean
+.PHONY: venv demo test check format mutants clean
 
 venv: $(INSTALLED)
 
@@ -29,6 +29,10 @@ check: venv
 format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Prints changes of the code that no test detects; takes about twenty minutes on two cores, and is not part of check.
+mutants: venv
+	$(BIN)/python -m benchmarks.mutants --number 100 --seed 0 --jobs 2
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,6 +12,7 @@ that the machine allows; `docs/performance.md` explains and quotes the numbers. 
 - `figures.py`: seconds against the number of labels
 - `regression.py`: test errors on data files, compared with a stock SVGP and an exact Gaussian process
 - `large_pool.py`: seconds and memory of a campaign over a memory-mapped pool
+- `mutants.py`: random changes of the code, and whether the tests detect them
 - `md_step.py`: milliseconds of a step of molecular dynamics
 - `sgdml_package.py`: force fields compared with the sgdml package
 """
