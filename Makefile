@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: venv demo test check format mutants clean
+.PHONY: venv demo test check format docs-numbers mutants clean
 
 venv: $(INSTALLED)
 
@@ -29,6 +29,10 @@ check: venv
 format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Writes the numbers of docs/results into README.md and docs; a test fails where they differ.
+docs-numbers: venv
+	$(BIN)/python -m docs.numbers
 
 # Prints changes of the code that no test detects; takes about twenty minutes on two cores, and is not part of check.
 mutants: venv

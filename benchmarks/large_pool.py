@@ -1,4 +1,4 @@
-"""Seconds and memory of a campaign over a pool that stays in its file: ask, tell, headroom, and loading it again.
+"""Seconds and memory of a campaign over a memory-mapped pool: ask, tell, expected savings, and loading it again.
 
 The pool is a mixture of Gaussians, written in parts. Every process that touches it is measured from its start: the
 peak is the largest resident memory the system counted for it, pages of the file included.
@@ -103,7 +103,7 @@ def in_process(stage: str, folder: str) -> list[dict[str, Any]]:
 
 
 def run_campaign(options: argparse.Namespace) -> None:
-    """Three batches and the headroom, from a pool in a memory-mapped file."""
+    """Three batches and the expected savings, from a pool in a memory-mapped file."""
     with measured("import"):
         import torch
 
@@ -127,7 +127,7 @@ def run_campaign(options: argparse.Namespace) -> None:
                 learner.tell(batch, labels(np.asarray(pool.X[batch], dtype=np.float64)))
             with measured(f"fit {number}"):
                 assert learner.model is not None
-    with measured("headroom"):
+    with measured("expected_savings"):
         learner.headroom()
     learner.close()
 

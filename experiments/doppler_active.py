@@ -35,7 +35,7 @@ class CampaignErrors(NamedTuple):
     rmse: dict[int, float]
     max_error: dict[int, float]
     oracle_rmse: dict[int, float]  # with the best of the same bandwidths at every place; on request
-    headroom: dict[int, float]  # the relative sample size that the learner expects
+    expected_savings: dict[int, float]  # share of the labels that the learner expects to save
     seconds: dict[int, float]  # since the size before: labels, inducing points, fit, densities
     cpu_seconds: dict[int, float]  # likewise, of this process
     n_inducing: dict[int, float]  # m_E
@@ -83,7 +83,7 @@ def campaign(
         errors.n_inducing[len(y)] = DEFAULT_N_INDUCING if model.n_inducing is None else model.n_inducing
         errors.n_gate_inducing[len(y)] = model.n_gate_inducing
         errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
-        errors.headroom[len(y)] = learner.headroom()
+        errors.expected_savings[len(y)] = 1.0 - learner.headroom()
         if with_oracle:
             errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
         begun, begun_cpu = time.perf_counter(), time.process_time()

@@ -66,8 +66,9 @@ def table(active: Arm, random: Arm) -> str:
         "random": random.column("rmse", sizes),
         "oracle, active labels": active.column("oracle_rmse", sizes),
     }
+    expected = active.column("expected_savings", sizes)
     further = {
-        "expected rho": active.column("headroom", sizes),
+        "expected rho": None if expected is None else 1.0 - expected,
         "max. error active": active.column("max_error", sizes),
         "max. error random": random.column("max_error", sizes),
     }

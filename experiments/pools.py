@@ -158,7 +158,7 @@ def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Itera
 
 
 def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
-    """Both arms from the same start, in columns such as "active_rmse_512"; the headroom is the active arm's."""
+    """Both arms from the same start, in columns such as "active_rmse_512"; expected savings of the active arm."""
     split = settings.split(seed)
     result: Result = {"n": n, "seed": seed}
     for arm in EXPLORATION:
@@ -168,7 +168,7 @@ def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
             result[f"{arm}_rmse_{size}"] = root_mean_squared_error(prediction, split.truth, split.weight)
             result[f"{arm}_max_error_{size}"] = maximum_absolute_error(prediction, split.truth)
             if arm == "active":
-                result[f"headroom_{size}"] = learner.headroom()
+                result[f"expected_savings_{size}"] = 1.0 - learner.headroom()
                 result["intrinsic_dimension"] = learner.settings["intrinsic_dimension"]
     return result
 
@@ -191,24 +191,24 @@ def conclusion(results: Sequence[Result], *, sizes: Sequence[int]) -> dict[str, 
             "rho": savings.rho.tolist(),
             "standard_error": None if savings.standard_error is None else savings.standard_error.tolist(),
             "overall": savings.overall._asdict(),
-            "headroom": values_by_seed(results, "headroom", sizes[1:]).mean(axis=0).tolist(),
+            "expected_savings": values_by_seed(results, "expected_savings", sizes[1:]).mean(axis=0).tolist(),
             "verdict": savings.verdict(),
         }
     }
 
 
 def savings_table(results: Sequence[Result], sizes: Sequence[int], title: str) -> Table:
-    """Errors of both arms, relative sample sizes and mean headroom, for the terminal."""
+    """Errors of both arms, relative sample sizes and expected rho, for the terminal."""
     table = Table("n", title=title, title_justify="left")
-    for column in ("RMSE active", "random", "maxAE active", "random", "rho", "headroom"):
+    for column in ("RMSE active", "random", "maxAE active", "random", "rho", "expected rho"):
         table.add_column(column, justify="right", no_wrap=True)
     savings = savings_of(results, sizes)
     rmse = [pooled_errors(values_by_seed(results, f"{arm}_rmse", sizes))[0] for arm in ("active", "random")]
     largest = [values_by_seed(results, f"{arm}_max_error", sizes).mean(axis=0) for arm in ("active", "random")]
-    headroom = values_by_seed(results, "headroom", sizes).mean(axis=0)
+    expected = 1.0 - values_by_seed(results, "expected_savings", sizes).mean(axis=0)
     for row, size in enumerate(sizes):
         errors = (f"{column[row]:.4g}" for column in (*rmse, *largest))
-        table.add_row(str(size), *errors, savings.rho_at(row - 1) if row else "", f"{headroom[row]:.2f}")
+        table.add_row(str(size), *errors, savings.rho_at(row - 1) if row else "", f"{expected[row]:.2f}")
     return table
 
 

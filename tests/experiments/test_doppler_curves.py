@@ -29,7 +29,7 @@ def test_the_table_has_rho_at_every_size_after_the_start(tmp_path: Path) -> None
 
 
 def test_the_oracle_is_shown_where_it_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    active = results(tmp_path / "active.json", 0.5, oracle_rmse=0.04, headroom=0.6)
+    active = results(tmp_path / "active.json", 0.5, oracle_rmse=0.04, expected_savings=0.4)
     main(active, results(tmp_path / "random.json", 1.0), figure=tmp_path / "curves.png")
     printed = capsys.readouterr().out
     assert "0.0400 ± 0.0000" in printed

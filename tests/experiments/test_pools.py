@@ -36,7 +36,7 @@ def fake_run(n: int, seed: int, *, settings: PoolSettings) -> Result:
     for size in settings.sizes:
         random = (1.0 + seed) / size
         result |= {f"random_rmse_{size}": random, f"active_rmse_{size}": random * (0.8 if size > 16 else 1.0)}
-        result |= {f"random_max_error_{size}": 3.0, f"active_max_error_{size}": 2.0, f"headroom_{size}": 0.5}
+        result |= {f"random_max_error_{size}": 3.0, f"active_max_error_{size}": 2.0, f"expected_savings_{size}": 0.5}
     return result
 
 
@@ -137,7 +137,7 @@ def test_both_arms_start_alike_and_are_measured_at_every_size(path: Path) -> Non
     assert result["active_rmse_32"] != result["random_rmse_32"]
     for arm in ("active", "random"):
         assert all(result[f"{arm}_max_error_{size}"] > result[f"{arm}_rmse_{size}"] > 0.0 for size in SIZES)
-    assert all(0.0 < result[f"headroom_{size}"] <= 1.0 + 1e-9 for size in SIZES)
+    assert all(0.0 - 1e-9 <= result[f"expected_savings_{size}"] < 1.0 for size in SIZES)
 
 
 def test_the_random_arm_follows_the_test_density_and_buys_no_row_twice(path: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_standard_error_is_that_of_pairs() -> None:
     assert saved["sizes"] == [32]
     assert saved["rho"] == pytest.approx([0.64])
     assert saved["standard_error"] == pytest.approx([0.0], abs=1e-9)  # the seeds differ, their ratios do not
-    assert saved["headroom"] == [0.5]
+    assert saved["expected_savings"] == [0.5]
     assert saved["verdict"].startswith("active learning saved 36")
 
 
