@@ -32,7 +32,7 @@ from lobal.core.arrays import resolve_device
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert
-from lobal.inducing.selection import inducing_points
+from lobal.inducing.select import select_inducing
 from lobal.mixture.adam.training import AdamSettings, Schedule
 from lobal.mixture.fit import column_widths
 
@@ -96,12 +96,12 @@ def fit_gpytorch_mixture(
         shared = expert.hyperparameters._replace(scale=scale)
         bandwidths = torch.tensor(PAPER.bandwidths, dtype=points.X.dtype, device=points.X.device)
         gate = gate_channels(
-            inducing_points(points.X, PAPER.n_gate_inducing, generator=generator),
+            select_inducing(points.X, PAPER.n_gate_inducing, generator=generator),
             len(bandwidths),
             bandwidth=PAPER.gate_bandwidth,
             scale=PAPER.gate_scale,
         )
-        experts = make_experts(Start(shared, inducing_points(points.X, m, generator=generator)), bandwidths)
+        experts = make_experts(Start(shared, select_inducing(points.X, m, generator=generator)), bandwidths)
         pretraining = pretraining_epochs(len(points), settings)
         noise_draws = torch.Generator(device=points.X.device).manual_seed(seed)
         return MixtureModel(experts, gate, shared.noise, settings, noise_draws, pretraining=pretraining)
@@ -126,7 +126,7 @@ def fit_gpytorch_svgp(
         del settings, label_scale
         generator = torch.Generator().manual_seed(seed)
         expert = _global_expert(points, generator)
-        start = Start(expert.hyperparameters, inducing_points(points.X, m, generator=generator))
+        start = Start(expert.hyperparameters, select_inducing(points.X, m, generator=generator))
         return SingleModel(start, expert.bandwidth)
 
     return _fit(model, (X, y), (X_val, y_val), max_epochs, device, seed)

@@ -25,7 +25,7 @@ from lobal.experts.fitc import inducing_covariance
 from lobal.experts.global_expert import fit_global_expert
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import condition, sparse_leave_one_out
-from lobal.inducing.selection import inducing_points
+from lobal.inducing.select import select_inducing
 from lobal.mixture.adam.responses import SparseResponses
 from lobal.mixture.adam.training import AdamSettings, Trainer
 from lobal.mixture.analytic.training import AnalyticSettings, fit_gate
@@ -123,7 +123,7 @@ def measured_stages(sample: Sample, m: int, device: torch.device, rates: Rates, 
 
     generator = torch.Generator().manual_seed(seed)
     shared = timed(START, lambda: _start(points, generator))
-    inducing = inducing_points(points.X, m, generator=generator)
+    inducing = select_inducing(points.X, m, generator=generator)
     gate_features = _gate_features(points.X)
     stored = timed(FEATURES, lambda: StoredFeatures(_features(inducing, bandwidths), points.X))
     conditioned = timed(GRAM, lambda: condition(stored, points, shared))
@@ -152,7 +152,7 @@ def adam_epoch_seconds(sample: Sample, validation: Sample, m: int, device: torch
     points, steering = labelled(sample, device), labelled(validation, device)
     generator = torch.Generator().manual_seed(seed)
     bandwidths = torch.tensor(PAPER.bandwidths, dtype=torch.float64, device=device)
-    features = _features(inducing_points(points.X, m, generator=generator), bandwidths)
+    features = _features(select_inducing(points.X, m, generator=generator), bandwidths)
     half = torch.tensor(0.5, dtype=torch.float64, device=device)  # the time does not depend on the numbers
     responses = SparseResponses(points, steering, features, Hyperparameters(half, half, half), is_shuffled=True)
     gate = SoftmaxGate.uniform(_gate_features(points.X), n_experts=len(bandwidths), scale=PAPER.gate_scale)
@@ -183,5 +183,5 @@ def _features(inducing: Float[Tensor, "m d"], bandwidths: Float[Tensor, " L"]) -
 
 
 def _gate_features(X: Float[Tensor, "n d"]) -> WhitenedFeatures:
-    inducing = inducing_points(X, PAPER.n_gate_inducing, generator=torch.Generator().manual_seed(0))
+    inducing = select_inducing(X, PAPER.n_gate_inducing, generator=torch.Generator().manual_seed(0))
     return _features(inducing, X.new_tensor([PAPER.gate_bandwidth]))

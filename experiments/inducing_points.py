@@ -40,7 +40,7 @@ from lobal.experts.leave_one_out import condition
 from lobal.experts.svgp import SparseExperts
 from lobal.inducing.draws import random_points
 from lobal.inducing.greedy import Covariance, fast_forward_points, variance_points
-from lobal.inducing.selection import inducing_points
+from lobal.inducing.select import select_inducing
 from lobal.mixture.analytic.training import AnalyticSettings, train
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.gate import features_of
@@ -177,7 +177,7 @@ def following(
 ) -> dict[int, Float[Tensor, "k 1"]]:
     """Evenly spread points that follow a target density."""
     X, weight = reference.tensor(reference.X), reference.tensor(TARGETS[target](reference))
-    return {m: inducing_points(X, m, generator=generator, weight=weight) for m in sizes}
+    return {m: select_inducing(X, m, generator=generator, weight=weight) for m in sizes}
 
 
 def drawn(reference: Reference, sizes: Sequence[int], generator: torch.Generator) -> dict[int, Float[Tensor, "k 1"]]:
@@ -196,11 +196,11 @@ def fast_forward(
 
     It ends with fewer where even without a threshold no point has anything to add.
     """
+    del generator  # nothing is random
     labels, hyperparameters = reference.labelled(), reference.experts.hyperparameters
     points = fast_forward_points(
         labels.X,
         max(sizes),
-        generator=generator,
         y=labels.y - hyperparameters.mean,
         kernel=covariance(reference, bandwidth(reference)),
         noise=hyperparameters.noise.item(),
@@ -212,10 +212,10 @@ def complex_variance(
     reference: Reference, sizes: Sequence[int], generator: torch.Generator
 ) -> dict[int, Float[Tensor, "k 1"]]:
     """Greedy variance reduction with the LFC for its quality."""
+    del generator  # nothing is random
     points = variance_points(
         reference.tensor(reference.X),
         max(sizes),
-        generator=generator,
         weight=reference.tensor(reference.complexity),
         kernel=covariance(reference, global_bandwidth(reference)),
     )

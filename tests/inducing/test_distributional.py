@@ -8,13 +8,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from lobal.inducing.distributional import (
     UNRESOLVED_NEIGHBOURS,
-    assignment,
     distributional_points,
     distributional_rows,
     medoid,
     seeds,
 )
-from lobal.inducing.spacing import BLOCK_ENTRIES, euclidean
+from lobal.inducing.spacing import BLOCK_ENTRIES, assignment, euclidean
 
 
 def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:

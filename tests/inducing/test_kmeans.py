@@ -1,8 +1,7 @@
-import pytest
 import torch
 from torch import Tensor
 
-from lobal.inducing.kmeans import kmeans_points, matched_kmeans_points
+from lobal.inducing.kmeans import kmeans_points
 
 
 def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:
@@ -38,19 +37,3 @@ def test_another_seed_gives_other_centres(generator: torch.Generator) -> None:
     X = uniform(generator, 200)
     first, second = (kmeans_points(X, 20, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
     assert not torch.equal(first, second)
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-def test_matched_centres_get_the_share_of_the_density_itself(d: int, generator: torch.Generator) -> None:
-    """Nine to one, where plain centres in two dimensions are three to one."""
-    dense, thin = uniform(generator, 3600, d), uniform(generator, 400, d)
-    dense[:, 0] -= 1.0
-    centres = matched_kmeans_points(torch.cat([dense, thin]), 100, generator=generator)
-    assert 0.85 < (centres[:, 0] < 0.0).double().mean() < 0.94
-
-
-def test_points_that_almost_coincide_do_not_draw_all_matched_centres(generator: torch.Generator) -> None:
-    X = uniform(generator, 500)
-    X[:20] = 0.5 + 1e-9 * uniform(generator, 20)
-    centres = matched_kmeans_points(X, 40, generator=generator)
-    assert ((centres - 0.5).abs() < 1e-6).all(1).sum() < 20

@@ -1,26 +1,24 @@
-"""Inducing points by distributional clustering: medoids that follow the density of the sample itself.
+"""Inducing points by distributional clustering: medoids that follow the density of the sample.
 
-It needs distances only. Rows may therefore be anything that the distance knows how to read: coordinates, descriptors,
-or the row numbers of objects kept elsewhere.
+Only distances are needed. Rows may be anything that the distance function accepts: coordinates, descriptors, or the row
+numbers of objects stored elsewhere.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.inducing.draws import drawn_rows
-from lobal.inducing.spacing import Distance, distance_blocks, euclidean, local_spacing
+from lobal.inducing.spacing import Distance, assignment, distance_blocks, euclidean, local_spacing
 
-# The inertia changes by less than a thousandth after that many Lloyd steps.
+# The inertia changes by less than a thousandth after this many Lloyd steps.
 LLOYD_STEPS = 5
-# At most that many members of a cluster are tried as its centre, lest large clusters cost the square of their size.
+# At most this many members of a cluster are tried as its centre: all of them would cost the square of their number.
 LARGEST_CANDIDATES = 256
-# Distances as short as those to the nearest few members count alike. Sums of logarithms would otherwise be decided by
-# which two members happen to lie closest together.
+# Distances shorter than those to this many neighbours count as equal. Otherwise the two members that happen to lie
+# closest together would dominate the sums of logarithms.
 UNRESOLVED_NEIGHBOURS = 3
 
 
@@ -44,7 +42,7 @@ def distributional_rows(
     weight: Float[Tensor, " n"] | None = None,
     distance: Distance = euclidean,
 ) -> Int[Tensor, " m"]:
-    """The rows of X that are centres of m clusters, spread out and distributed like the weighted sample.
+    """The rows of X that are the centres of m clusters, evenly spread and with the density of the weighted sample.
 
     Centres minimise the sum of log distances, Eq. (eq:dcInertia); as in k-means, points go to the nearest centre,
     Eq. (eq:dcClusterAssignment), and centres to the best member, Eq. (eq:dcClusterUpdate). At most `BLOCK_ENTRIES`
@@ -104,28 +102,6 @@ def _squared(X: Float[Tensor, "n d"], rows: Int[Tensor, " k"], distance: Distanc
     return squared
 
 
-class Assignment(NamedTuple):
-    """The nearest centre of every point and the distance to it."""
-
-    centre: Int[Tensor, " n"]
-    distance: Float[Tensor, " n"]
-    m: int
-
-    def members(self) -> Sequence[Int[Tensor, " k"]]:
-        """The rows of every cluster."""
-        sizes = torch.bincount(self.centre, minlength=self.m).tolist()
-        clusters: Sequence[Tensor] = self.centre.argsort(stable=True).split(sizes)
-        return clusters
-
-
-def assignment(X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], distance: Distance) -> Assignment:
-    """The clusters I_c of the centres Z, Eq. (eq:dcClusterAssignment)."""
-    centre, nearest = torch.empty(len(X), dtype=torch.long, device=X.device), X.new_empty(len(X))
-    for part, D in distance_blocks(X, Z, distance):
-        nearest[part], centre[part] = D.min(1)
-    return Assignment(centre, nearest, len(Z))
-
-
 def medoid(
     X: Float[Tensor, "n d"],
     members: Int[Tensor, " k"],
@@ -146,7 +122,7 @@ def medoid(
 
 
 def _resolution(D: Float[Tensor, "k k"]) -> float:
-    """The distance that one pair in so many falls below that every point has `UNRESOLVED_NEIGHBOURS` such pairs."""
+    """The distance within which a point has `UNRESOLVED_NEIGHBOURS` others on average."""
     positive = D[D > 0.0]
     if not len(positive):
         return 1.0

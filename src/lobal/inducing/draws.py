@@ -12,9 +12,9 @@ def random_points(
     generator: torch.Generator,
     weight: Float[Tensor, " n"] | None = None,
 ) -> Float[Tensor, "m d"]:
-    """m distinct rows of X, drawn one after the other in proportion to their weights.
+    """m distinct rows of X, drawn without replacement in proportion to their weights.
 
-    The first m arrivals of a race in which every row arrives at a rate equal to its weight are such a draw.
+    These are the rows with the smallest of independent exponential variables whose rates are the weights.
     """
     distinct, rate = merged(X, torch.ones_like(X[:, 0]) if weight is None else weight)
     uniform = torch.rand(len(distinct), dtype=X.dtype, generator=generator).to(X.device)
@@ -33,5 +33,5 @@ def drawn_rows(weight: Float[Tensor, " n"], number: int, *, generator: torch.Gen
     """Row numbers drawn with replacement, in proportion to the weights."""
     total = weight.cumsum(0)
     uniform = torch.rand(number, dtype=weight.dtype, generator=generator).to(weight.device)
-    # From the right: a row of weight zero is not drawn, not even by a zero.
+    # side right: a row of weight zero is not drawn even if the uniform number is zero.
     return torch.searchsorted(total, uniform * total[-1], right=True).clamp_max(len(weight) - 1)

@@ -1,4 +1,4 @@
-"""Inducing points one by one: the most informative given those before, for a known kernel."""
+"""Inducing points chosen one by one, each the most informative given those before, for a known kernel."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,9 +9,9 @@ from torch import Tensor
 
 Covariance: TypeAlias = Callable[[Float[Tensor, "n d"], Float[Tensor, "k d"]], Float[Tensor, "n k"]]
 
-# Prior variances are read from the diagonals of blocks of so many rows.
+# Prior variances are read from the diagonals of blocks of this many rows.
 DIAGONAL_ROWS = 64
-# Of the prior variance: less than that is what rounding leaves of none.
+# In units of the prior variance; smaller values are rounding errors.
 SMALLEST_VARIANCE = 1e-10
 
 
@@ -19,15 +19,14 @@ def variance_points(
     X: Float[Tensor, "n d"],
     m: int,
     *,
-    generator: torch.Generator | None = None,  # noqa: ARG001 - nothing random in it
     weight: Float[Tensor, " n"] | None = None,
     kernel: Covariance,
 ) -> Float[Tensor, "m d"]:
-    """m rows of X, each the one with the largest quality times conditional variance given those before.
+    """m rows of X, each the one with the largest weight times conditional variance given those before.
 
-    The weight is the quality. Moss, Ober and Picheny (2023), whose quality function is the square root of ours;
-    without, it is the greedy variance reduction of Burt, Rasmussen and van der Wilk (2020), a pivoted Cholesky
-    factorisation of the kernel matrix. Holds m x n numbers.
+    The weight is the square of the quality function of Moss, Ober and Picheny (2023). Without weights it is the greedy
+    variance reduction of Burt, Rasmussen and van der Wilk (2020), a pivoted Cholesky factorisation of the kernel
+    matrix. Holds m x n numbers.
     """
     with torch.no_grad():
         quality = torch.ones_like(X[:, 0]) if weight is None else weight
@@ -49,8 +48,6 @@ def fast_forward_points(
     X: Float[Tensor, "n d"],
     m: int,
     *,
-    generator: torch.Generator | None = None,  # noqa: ARG001 - nothing random in it
-    weight: Float[Tensor, " n"] | None = None,  # noqa: ARG001 - the labels decide
     y: Float[Tensor, " n"],
     kernel: Covariance,
     noise: float,
@@ -70,7 +67,7 @@ def fast_forward_points(
         rows: list[int] = []
         while len(rows) < m:
             J = information(y - mean, variance.clamp_min(0.0), explained, noise)
-            J = torch.where(variance > SMALLEST_VARIANCE * prior, J, -1.0)  # nothing new about what is known
+            J = torch.where(variance > SMALLEST_VARIANCE * prior, J, -1.0)  # known already
             new = int(J.argmax())
             if not J[new] > threshold:
                 break
@@ -87,12 +84,12 @@ def fast_forward_points(
 def information(
     residual: Float[Tensor, " n"], variance: Float[Tensor, " n"], explained: Float[Tensor, " n"], noise: float
 ) -> Float[Tensor, " n"]:
-    """J(x_i), by how much the posterior changes (Kullback and Leibler) when x_i is allowed to speak for itself.
+    """J(x_i), the Kullback-Leibler divergence of the posterior when x_i becomes an inducing point.
 
-    Before, label i depends on the inducing values through the conditional mean g of f_i only; after, on f_i. `residual`
-    is y_i less the posterior mean of g, `explained` the posterior variance of g over that of the noise, and `variance`
-    that of f_i given g. The divergence is one between Gaussians of g and f_i, in closed form. That the other labels
-    do not depend on f_i is what makes it fast.
+    Before, label i depends on the conditional mean g of f_i given the inducing values; after, on f_i. `residual` is y_i
+    less the posterior mean of g, `explained` the posterior variance of g divided by that of the noise, and `variance`
+    that of f_i given g. The divergence between the Gaussians of g and f_i has a closed form. It is fast because the
+    other labels are taken not to depend on f_i.
     """
     total = noise + variance * (1.0 - explained)
     surprise = variance * (noise + explained * variance) * residual.square() / (noise * total.square())

@@ -1,4 +1,4 @@
-"""Inducing points in one dimension: evenly spaced quantiles of a weighted sample."""
+"""Inducing points in one column: evenly spaced quantiles of a weighted sample."""
 
 import torch
 from jaxtyping import Float
@@ -7,11 +7,12 @@ from torch import Tensor
 
 def quantile_points(
     X: Float[Tensor, "n 1"], m: int, *, weight: Float[Tensor, " n"] | None = None
-) -> Float[Tensor, "m 1"]:
-    """m points that cut the weighted sample into parts of equal mass, as diverse as one dimension allows.
+) -> Float[Tensor, "k 1"]:
+    """The distinct ones of m quantiles that divide the weighted sample into parts of equal mass, in ascending order.
 
-    A sample from p with weights t/p gives points distributed as t. The distribution function is interpolated
-    linearly between the samples, each of which sits in the middle of its own mass.
+    A sample from p with weights t/p gives points with the density t. The distribution function is interpolated
+    linearly between the inputs, each of which has half of its mass below it. A value that fills much of the sample is
+    several quantiles and counts once.
     """
     x, order = X[:, 0].sort()
     mass = torch.ones_like(x) if weight is None else weight[order]
@@ -21,4 +22,5 @@ def quantile_points(
     left = right - 1
     gap = (position[right] - position[left]).clamp_min(torch.finfo(x.dtype).tiny)
     share = ((wanted - position[left]) / gap).clamp(0.0, 1.0)
-    return torch.lerp(x[left], x[right], share)[:, None]
+    points: Tensor = torch.unique(torch.lerp(x[left], x[right], share))
+    return points[:, None]

@@ -1,18 +1,18 @@
-"""How far apart the points of a sample lie around each of them, in any metric."""
+"""Distances between inputs in any metric, in blocks: nearest centres and local spacing."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 Distance: TypeAlias = Callable[[Float[Tensor, "n d"], Float[Tensor, "k d"]], Float[Tensor, "n k"]]
 
 # Distances are computed this many at a time: 2 MiB, which caches hold. Larger blocks are slower.
 BLOCK_ENTRIES = 2**18
-# Neighbours are looked for among this many random points; as in `lobal.core.density`, more only cost time.
+# Neighbours are searched among this many random points; as in `lobal.core.density`, more only cost time.
 LARGEST_REFERENCE = 2000
 # The k-th neighbour's distance is the local spacing up to a relative error of k^(-1/2) / delta.
 NEIGHBOURS = 8
@@ -24,7 +24,7 @@ def euclidean(A: Float[Tensor, "n d"], B: Float[Tensor, "k d"]) -> Float[Tensor,
 
 
 def blocks(n: int, columns: int) -> Iterator[slice]:
-    """Consecutive slices of n rows, each of at most `BLOCK_ENTRIES` numbers in so many columns."""
+    """Consecutive slices of n rows, each of at most `BLOCK_ENTRIES` numbers."""
     rows = max(1, BLOCK_ENTRIES // columns)
     return (slice(start, start + rows) for start in range(0, n, rows))
 
@@ -34,10 +34,32 @@ def distance_blocks(
 ) -> Iterator[tuple[slice, Float[Tensor, "block k"]]]:
     """Distances of consecutive rows of X to all rows of Z, each block with its place.
 
-    Whoever keeps something of every block puts it into one tensor made beforehand: small tensors between large ones
-    that come and go would leave the memory in pieces, gigabytes of them.
+    Write what is kept of a block to a tensor allocated beforehand: small allocations between large ones fragment the
+    memory, by gigabytes.
     """
     return ((rows, distance(X[rows], Z)) for rows in blocks(len(X), len(Z)))
+
+
+class Assignment(NamedTuple):
+    """The nearest centre of every point and the distance to it."""
+
+    centre: Int[Tensor, " n"]
+    distance: Float[Tensor, " n"]
+    m: int
+
+    def members(self) -> Sequence[Int[Tensor, " k"]]:
+        """The rows of every cluster."""
+        sizes = torch.bincount(self.centre, minlength=self.m).tolist()
+        clusters: Sequence[Tensor] = self.centre.argsort(stable=True).split(sizes)
+        return clusters
+
+
+def assignment(X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], distance: Distance) -> Assignment:
+    """The clusters I_c of the centres Z, Eq. (eq:dcClusterAssignment)."""
+    centre, nearest = torch.empty(len(X), dtype=torch.long, device=X.device), X.new_empty(len(X))
+    for part, D in distance_blocks(X, Z, distance):
+        nearest[part], centre[part] = D.min(1)
+    return Assignment(centre, nearest, len(Z))
 
 
 class Spacing(NamedTuple):
@@ -51,9 +73,9 @@ class Spacing(NamedTuple):
 
 
 def local_spacing(X: Float[Tensor, "n d"], distance: Distance, *, generator: torch.Generator) -> Spacing:
-    """The spacing of the sample around each of its points, positive, from distances alone.
+    """The positive spacing of the sample around each of its points, from distances alone.
 
-    The ball that holds twice as many points is 2^(1/delta) times as wide, which gives delta.
+    A ball with twice as many points is 2^(1/delta) times as wide, which gives delta.
     """
     rows = torch.randperm(len(X), generator=generator)[:LARGEST_REFERENCE].to(X.device)
     k = max(1, min(NEIGHBOURS, (len(rows) - 1) // 2))
@@ -61,7 +83,7 @@ def local_spacing(X: Float[Tensor, "n d"], distance: Distance, *, generator: tor
     for part, D in distance_blocks(X, X[rows], distance):
         near[part] = _neighbours(D, k)
     known = torch.isfinite(near).all(1)
-    if not known.any():  # every point lies in the same place, or is alone
+    if not known.any():  # all points coincide, or there is only one
         return Spacing(torch.ones_like(near[:, 0]), 1.0)
     ratio = (near[known, 1] / near[known, 0]).log().median().item()
     radius = torch.where(known, near[:, 0], near[known, 0].max())

@@ -4,19 +4,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.inducing.kmeans import matched_kmeans_points
+from lobal.inducing.cells import cell_points
 from lobal.inducing.target import REACH, Bounds, Surrogate, TargetDensity
 
 STEPS = 100
-# The kernel's bandwidth in units of the spacing (m t)^(-1/d) that m points of the target have on average. Wider kernels
-# do not feel single neighbours, narrower ones do not feel the density of many.
+# The kernel's bandwidth in units of the average spacing (m t)^(-1/d) of m points that follow the target. Wider kernels
+# do not resolve single neighbours, narrower ones do not resolve the density.
 RELATIVE_BANDWIDTH = 0.6
-# No particle moves further than half a bandwidth at once.
+# The longest step of a particle, in bandwidths.
 LARGEST_STEP = 0.5
-# The target at a particle comes from as many points of the sample as the particle stands for, but from no fewer than
-# the first (they would be noise) and no more than the second (they would take time).
+# The target at a particle is estimated from n / m inputs, but from no fewer than the first number (too noisy) and no
+# more than the second (too slow).
 NEIGHBOURS = (16, 256)
-# Two particles' importance weights count as at most so far apart: a particle astray must not drive all others.
+# The largest ratio of two particles' importance weights: a single stray particle must not move all others.
 LARGEST_RATIO = 100.0
 
 
@@ -30,9 +30,9 @@ def svgd_points(
 ) -> Float[Tensor, "m d"]:
     """m particles that repel each other and follow the density t of the weighted sample within the bounds.
 
-    They start at centres of k-means, since repulsion evens out neighbours soon but whole regions slowly. The target is
-    known at the sample only and interpolated between its points; `bounds` are the lower and upper
-    ends of the columns, those of the sample unless given. Each step costs O(m^2).
+    They start at the points of method "cells", because repulsion evens out neighbours quickly but whole regions
+    slowly. The target is known at the sample only and interpolated between its points. `bounds` are the lower and upper
+    ends of the columns, by default those of the sample. Each step costs O(m^2).
     """
     weight = torch.ones_like(X[:, 0]) if weight is None else weight
     lower, upper = (X.min(0).values, X.max(0).values) if bounds is None else bounds
@@ -40,7 +40,7 @@ def svgd_points(
     fewest, most = NEIGHBOURS
     target = TargetDensity.of(X, weight, box, neighbours=max(fewest, min(len(X) // m, most)))
     surrogate = Surrogate.of(X, weight, box, generator=generator)
-    particles = matched_kmeans_points(X, m, generator=generator, weight=weight)
+    particles = cell_points(X, m, generator=generator, weight=weight)
     for step in range(STEPS):
         rate = 1.0 - step / STEPS
         particles = box.reflected(particles + rate * movement(particles, target, surrogate, box))
@@ -55,7 +55,7 @@ def bandwidth(target: Float[Tensor, " m"], d: int) -> Float[Tensor, " m"]:
 def movement(
     particles: Float[Tensor, "m d"], target: TargetDensity, surrogate: Surrogate, bounds: Bounds
 ) -> Float[Tensor, "m d"]:
-    """How far each particle is driven, of the order of its bandwidth.
+    """The step of every particle, of the order of its bandwidth.
 
     The sum over particles j of w_j [s(x_j) k(x_j, x_i) + dk(x_j, x_i)/dx_j], where s is the score of the surrogate
     rho and w = rho / t, vanishes in expectation when the particles follow t, for any bandwidth that depends on i
