@@ -16,12 +16,12 @@ from ase import Atoms
 
 from lobal.mixture.analytic.ordinal import Channel
 from lobal.molecules.field.calculator import ForceFieldCalculator
-from lobal.molecules.field.fitting import BANDWIDTHS
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.gate import GateFeatures, MolecularGate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import gaussian
+from lobal.molecules.field.settings import BANDWIDTHS
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
@@ -34,7 +34,7 @@ def mixture(trajectory: Trajectory) -> ForceField:
     generator = torch.Generator().manual_seed(0)
     R, L = trajectory.R[:N], len(BANDWIDTHS)
     values, group = describe(R).values, permutation_group(trajectory.R, trajectory.species)
-    shared = torch.ones_like(values[0])
+    isotropic = torch.ones_like(values[0])
     gate = MolecularGate(
         features=GateFeatures.at(values[:INDUCING], width=values.new_tensor(0.4), permutations=group),
         scale=values.new_tensor(1.0),
@@ -44,7 +44,7 @@ def mixture(trajectory: Trajectory) -> ForceField:
     labels = N * Labels.BOTH.width(R.shape[1])
     return ForceField(
         species=trajectory.species,
-        kernel=MolecularKernel(radial=gaussian, shared=shared, permutations=group),
+        kernel=MolecularKernel(radial=gaussian, shared_bandwidth=isotropic, permutations=group),
         bandwidths=values.new_tensor(BANDWIDTHS),
         labels=Labels.BOTH,
         positions=R,

@@ -21,11 +21,12 @@ import typer
 from lobal.core.versions import versions
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.expert import Ladder, MolecularExperts, molecular_experts
+from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import matern52
-from lobal.molecules.field.training import Training, train
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import train
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 
@@ -53,13 +54,14 @@ def theirs(arrays: dict[str, Any], rows: np.ndarray, permutations: np.ndarray) -
     return model
 
 
-def ours(learned: Trajectory, permutations: torch.Tensor) -> MolecularExperts:
+def ours(learned: Trajectory, permutations: torch.Tensor) -> ForceExperts:
     """An expert with the package's kernel and settings."""
     pairs = learned.R.shape[1] * (learned.R.shape[1] - 1) // 2
-    kernel = MolecularKernel(radial=matern52, shared=torch.ones(pairs, dtype=torch.float64), permutations=permutations)
+    isotropic = torch.ones(pairs, dtype=torch.float64)
+    kernel = MolecularKernel(radial=matern52, shared_bandwidth=isotropic, permutations=permutations)
     ladder = Ladder(kernel=kernel, bandwidths=torch.tensor([float(SIGMA)], dtype=torch.float64), labels=Labels.FORCES)
     same = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (0.0, 1.0, NOISE)))
-    return molecular_experts(learned.labelled("cpu"), ladder, same)
+    return dense_experts(learned.labelled("cpu"), ladder, same)
 
 
 def compared(path: Path, split: int) -> dict[str, Any]:
@@ -91,9 +93,9 @@ def compared(path: Path, split: int) -> dict[str, Any]:
         },
     }
     available = everything.at(torch.as_tensor(rows[: N + 5 * VALIDATION // 3]))
-    for name, anisotropic in (("defaults", False), ("anisotropic", True)):
-        training = Training(n=N, validation=VALIDATION, anisotropic=anisotropic)
-        trained, seconds = timed(partial(train, available, training))
+    for name, anisotropy in (("defaults", None), ("anisotropic", "tied")):
+        settings = ForceFieldSettings(labels="forces", mixture=False, anisotropy=anisotropy)
+        trained, seconds = timed(partial(train, available, settings, n=N, validation=VALIDATION))
         errors = errors_on(trained.force_field, new)
         result[name] = {"cpu_seconds": seconds} | errors._asdict()
     return result

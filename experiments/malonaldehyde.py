@@ -38,8 +38,9 @@ from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings, descriptors
 from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests, error_weights
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.fitting import FieldSettings, fit_force_field
 from lobal.molecules.field.forcefield import INTRINSIC_DIMENSION, ForceField
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart
 
@@ -102,29 +103,29 @@ def loaded(path: Path, *, device: str, say: Any = print) -> Data:  # noqa: ANN40
     pool = trajectory.at((~apart).nonzero()[:, 0])
     permutations = permutation_group(pool.R, pool.species).to(resolve_device(device))
     values, at_test = (descriptors(part.R, device) for part in (pool, test))
-    density = configuration_density(values, values, permutations, say=say)
+    density = configuration_density(values, values, permutations, on_status=say)
     # A test configuration counts itself, as those of the pool do: the two densities are then of one kind.
-    own = configuration_density(at_test, values, permutations, say=say) + 1.0
+    own = configuration_density(at_test, values, permutations, on_status=say) + 1.0
     return Data(pool, density.cpu(), test, own.cpu())
 
 
-def field_settings(setting: Setting) -> FieldSettings:
+def field_settings(setting: Setting) -> ForceFieldSettings:
     """The mixture, with a Sigma_E that all of the first configurations have a part in."""
-    return FieldSettings(device=setting.device, folds=4)
+    return ForceFieldSettings(device=setting.device, anisotropy_folds=4)
 
 
 def random_arm(setting: Setting, sizes: Sequence[int], seed: int) -> Iterator[tuple[Result, ForceField]]:
     """Configurations from q: single experts, isotropic and anisotropic, and the mixture."""
     rows = setting.rows(sizes[-1], seed)
-    isotropic = replace(field_settings(setting), anisotropic=False, mixture=False, bandwidths=ISOTROPIC)
+    isotropic = replace(field_settings(setting), anisotropy=None, mixture=False, bandwidths=ISOTROPIC)
     shared: dict[str, Tensor | None] = {ISO: None, MIXTURE: None}
     for n in sizes:
         learned = setting.pool.at(rows[:n])
         for name, settings in ((ISO, isotropic), (MIXTURE, field_settings(setting))):
             begun = time.perf_counter()
             generator = torch.Generator().manual_seed(seed)
-            field = fit_force_field(learned, settings, shared=shared[name], generator=generator)
-            shared[name] = field.kernel.shared
+            field = fit_force_field(learned, settings, shared_bandwidth=shared[name], generator=generator)
+            shared[name] = field.kernel.shared_bandwidth
             seconds = time.perf_counter() - begun
             yield _result(name, n, seed, field, setting, seconds), field
             if name == MIXTURE:
@@ -144,8 +145,8 @@ def active_arm(
 ) -> Iterator[tuple[Result, Stage]]:
     """A campaign with the mixture and a given Sigma_E, at every size."""
 
-    def fit(learned: Trajectory, settings: FieldSettings, **options: Any) -> ForceField:  # noqa: ANN401 - handed on
-        return fit_force_field(learned, settings, **{**options, "shared": shared})
+    def fit(learned: Trajectory, settings: ForceFieldSettings, **options: Any) -> ForceField:  # noqa: ANN401 - handed on
+        return fit_force_field(learned, settings, **{**options, "shared_bandwidth": shared})
 
     campaign = ForceFieldCampaign.create(
         None,
@@ -226,7 +227,7 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid, seed: int) -> di
         "test_density": setting.test_density,
         "configurations": field.about["configurations"],
         "smoothness": alpha,
-        "shared": field.kernel.shared.tolist(),
+        "shared": field.kernel.shared_bandwidth.tolist(),
     }
 
 
@@ -323,7 +324,7 @@ def main(
         for result, field in random_arm(setting, numbers[:1] if is_there else numbers, seed):
             record.add(result)
             console.print(_line(result))
-            shared = field.kernel.shared  # that of the mixture in the end
+            shared = field.kernel.shared_bandwidth  # that of the mixture in the end
         for result, stage in active_arm(setting, numbers, seed, shared):
             record.add(result)
             console.print(_line(result))

@@ -53,7 +53,7 @@ def test_other_models_are_trained_on_request(option: str, words: str, files: Pat
     assert words in said(result)
     field = ForceField.load(files / "water.lobal")
     assert (field.gate is not None) == (option == "--mixture")
-    assert (field.kernel.shared[0] != field.kernel.shared[2]) == (option == "--anisotropic")
+    assert (field.kernel.shared_bandwidth[0] != field.kernel.shared_bandwidth[2]) == (option == "--anisotropic")
 
 
 def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
@@ -93,7 +93,7 @@ def test_bandwidths_are_said_in_units_of_sigma_e(files: Path) -> None:
         arguments = ("train", "water.npz", "--output", "water.lobal", "--n", 30, "--validation", 10)
         result, field = said(invoke(*arguments, *options)), ForceField.load("water.lobal")
         distance = typical_distance(describe(field.positions).values, field.kernel.permutations)
-        expected = (field.bandwidths[0] * field.kernel.shared[0] / (8.0 * distance)).item()
+        expected = (field.bandwidths[0] * field.kernel.shared_bandwidth[0] / (8.0 * distance)).item()
         assert f"bandwidth {expected:.3g} Sigma_E" in result
 
 
@@ -144,7 +144,7 @@ def test_units_are_asked_for_where_the_file_has_none(files: Path) -> None:
         (("train", "absent.npz", "--output", "out.lobal"), "there is no file absent.npz"),
         (("train", "water.npz", "--output", "water.npz"), "would be overwritten"),
         (("train", "water.npz", "--output", "no/folder/out.lobal"), "there is no folder"),
-        (("train", "water.npz", "--output", "out.lobal", "--labels", "dipoles"), "labels must be one of forces"),
+        (("train", "water.npz", "--output", "out.lobal", "--labels", "dipoles"), "labels must be one of energies"),
         (("train", "water.npz", "--output", "out.lobal", "--n", 1), "should be greater than or equal to 2"),
         (("train", "water.npz", "--output", "out.lobal", "--inducing", 0), "should be greater than or equal to 1"),
         (("train", "water.npz", "--output", "out.lobal", "--device", "abacus"), "device must be"),

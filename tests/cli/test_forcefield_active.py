@@ -10,9 +10,8 @@ from typer.testing import CliRunner, Result
 
 from lobal.cli.app import app
 from lobal.molecules.campaign import ForceFieldCampaign
-from lobal.molecules.field.fitting import FieldSettings
 from lobal.molecules.field.forcefield import ForceField
-from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 from tests.molecules.setting import morse_potential, water
 
@@ -38,7 +37,7 @@ def said(result: Result) -> str:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a pool that has labels, one that has none, and quick fits."""
-    quick = FieldSettings(anisotropic=False, bandwidths=(0.25, 0.5, 1.0), gate=GateSettings(inducing=10))
+    quick = ForceFieldSettings(anisotropy=None, bandwidths=(0.25, 0.5, 1.0), gate_inducing=10)
     monkeypatch.setattr("lobal.cli.forcefield_active.FIELD", quick)
     monkeypatch.chdir(tmp_path)
     save("water.npz", WATER)

@@ -9,6 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.molecules.field.kernel import MolecularKernel, Moves, covariance_along
+from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.geometry.descriptor import Geometry, dense_jacobian
 from lobal.molecules.geometry.trajectory import Trajectory
 
 # The experiments' data sets are no part of the repository; their folder is named in the environment.
@@ -51,6 +54,34 @@ def morse_potential(R: Tensor) -> tuple[Tensor, Tensor]:
     energies = -2000.0 + (depth * (1.0 - torch.exp(-rate * (distance - rest))).square()).sum(1)
     (gradient,) = torch.autograd.grad(energies.sum(), R)
     return energies.detach(), -gradient
+
+
+def labelled(R: Tensor) -> LabelledMolecules:
+    """Configurations with energies and forces of springs."""
+    energies, forces = pair_potential(R)
+    return LabelledMolecules.at(R, energies=energies, forces=forces)
+
+
+def along_coordinates(geometry: Geometry, labels: Labels) -> Moves:
+    """Directions of force labels: each atom along each axis."""
+    none = geometry.values.new_zeros(0, *geometry.values.shape)
+    J = dense_jacobian(geometry).permute(2, 0, 1).contiguous() if labels.forces else none
+    return Moves(geometry.values, J, labels.energies)
+
+
+def covariance(
+    kernel: MolecularKernel,
+    left: Geometry,
+    right: Geometry | None = None,
+    *,
+    bandwidths: Tensor,
+    rows: Labels = Labels.BOTH,
+    columns: Labels | None = None,
+) -> Tensor:
+    """Covariances of all labels on the left with all on the right, or with themselves, forces along coordinates."""
+    mirrored = right is None and columns in (None, rows)
+    far = None if mirrored else along_coordinates(right or left, columns or rows)
+    return covariance_along(kernel, along_coordinates(left, rows), far, bandwidths=bandwidths)
 
 
 def rotation(generator: torch.Generator) -> Tensor:

@@ -18,9 +18,9 @@ from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import CampaignSettings
 from lobal.molecules.density import configuration_density, error_weights
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.fitting import FieldSettings, fit_force_field
 from lobal.molecules.field.forcefield import ForceField
-from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.trajectory import Trajectory
 from tests.molecules.setting import water
@@ -29,7 +29,7 @@ POOL = water(120)
 assert POOL.energies is not None
 assert POOL.forces is not None
 ENERGIES, FORCES = POOL.energies.numpy(), POOL.forces.numpy()
-QUICK = FieldSettings(anisotropic=False, inducing=6, bandwidths=(0.125, 0.25, 0.5, 1.0), gate=GateSettings(inducing=12))
+QUICK = ForceFieldSettings(anisotropy=None, anisotropy_size=6, bandwidths=(0.125, 0.25, 0.5, 1.0), gate_inducing=12)
 FIELD = fit_force_field(water(20, seed=1), QUICK, generator=torch.Generator().manual_seed(0))
 
 
@@ -42,19 +42,19 @@ class FakeFit:
     def __call__(
         self,
         learned: Trajectory,
-        settings: FieldSettings,  # noqa: ARG002 - as every fit
+        settings: ForceFieldSettings,  # noqa: ARG002 - as every fit
         *,
-        shared: Tensor | None,
+        shared_bandwidth: Tensor | None,
         permutations: Tensor,
         generator: torch.Generator,
-        say: Callable[[str], None],  # noqa: ARG002
+        on_status: Callable[[str], None],  # noqa: ARG002
     ) -> ForceField:
         assert learned.energies is not None
         assert len(permutations) == 2  # those of the pool
-        self.shared.append(shared)
+        self.shared.append(shared_bandwidth)
         power = 0.5 + torch.rand(1, dtype=torch.float64, generator=generator).item() + learned.energies.std().item()
-        trained = len(learned) * FIELD.kernel.shared if shared is None else shared
-        kernel = replace(FIELD.kernel, shared=trained)
+        trained = len(learned) * FIELD.kernel.shared_bandwidth if shared_bandwidth is None else shared_bandwidth
+        kernel = replace(FIELD.kernel, shared_bandwidth=trained)
         return replace(FIELD, bandwidths=FIELD.bandwidths**power, kernel=kernel)
 
 
@@ -141,20 +141,20 @@ def test_sigma_is_trained_once(tmp_path: Path) -> None:
     with opened(tmp_path / "campaign", fit=(fit := FakeFit())) as again:
         tell(again, again.ask(5))
         again.fit()
-    first = 12 * FIELD.kernel.shared
+    first = 12 * FIELD.kernel.shared_bandwidth
     assert [shared is None or torch.equal(shared, first) for shared in fit.shared] == [True, True]
     assert fit.shared[1] is not None
-    torch.testing.assert_close(again.fit().kernel.shared, first)
+    torch.testing.assert_close(again.fit().kernel.shared_bandwidth, first)
 
 
 def test_sigma_is_trained_anew_while_there_are_too_few_configurations_for_it() -> None:
     campaign = ForceFieldCampaign.create(
-        None, POOL, CampaignSettings(field=replace(QUICK, inducing=7)), fit=(fit := FakeFit())
+        None, POOL, CampaignSettings(field=replace(QUICK, anisotropy_size=7)), fit=(fit := FakeFit())
     )
     run(campaign, (12, 16, 20))
     campaign.fit()
     assert [shared is None for shared in fit.shared] == [True, True, False]
-    torch.testing.assert_close(campaign.fit().kernel.shared, 16 * FIELD.kernel.shared)
+    torch.testing.assert_close(campaign.fit().kernel.shared_bandwidth, 16 * FIELD.kernel.shared_bandwidth)
 
 
 def test_a_single_expert_cannot_lead_a_campaign() -> None:

@@ -10,12 +10,14 @@ from lobal.molecules.density import (
     WIDTH,
     configuration_density,
     density_of_tests,
+    density_width,
     initial_weights,
+    intrinsic_dimension,
     is_single_precision_enough,
 )
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import closure, identity
-from tests.molecules.setting import EXACT, random_molecules, rotation
+from tests.molecules.setting import EXACT, random_molecules, rmd17_malonaldehyde, rotation
 
 GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
 # Of kernels that were summed up in single precision.
@@ -101,9 +103,69 @@ def test_progress_is_told_in_tenths(generator: torch.Generator, monkeypatch: pyt
     values = describe(random_molecules(generator, 50)).values
     for at in (values, values[:20]):
         told: list[str] = []
-        configuration_density(at, values, identity(4), say=told.append)
+        configuration_density(at, values, identity(4), on_status=told.append)
         assert told[-1] == "density of configurations, 100% done"
         assert len(told) == 10
+
+
+def peroxides(n: int, moves: int, seed: int = 0) -> Tensor:
+    """Four atoms in a chain that turns about its middle, stretches there, and stretches at one end: 1 to 3 ways."""
+    torsion, middle, end = torch.rand(3, n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    angle, middle, end = 0.5 + 1.5 * torsion, 1.4 + 0.4 * middle * (moves > 1), 1.0 + 0.4 * end * (moves > 2)
+    zero = torch.zeros_like(angle)
+    atoms = [
+        (-end, 0.3 + zero, zero),
+        (zero, zero, zero),
+        (middle, zero, zero),
+        (middle + 0.3, angle.cos(), angle.sin()),
+    ]
+    return torch.stack([torch.stack(atom, 1) for atom in atoms], 1)
+
+
+@pytest.mark.parametrize("moves", [1, 2, 3])
+def test_the_intrinsic_dimension_counts_the_ways_in_which_configurations_differ(moves: int) -> None:
+    values = describe(peroxides(1500, moves)).values
+    assert intrinsic_dimension(values, identity(4)) == pytest.approx(moves, rel=0.15)
+
+
+def test_the_intrinsic_dimension_does_not_see_permutations_and_copies() -> None:
+    R, group = peroxides(800, 2), closure(torch.tensor([[3, 2, 1, 0]]))
+    turned = torch.where((torch.arange(800) % 2 == 0)[:, None, None], R, R[:, group[1]])
+    expected = intrinsic_dimension(describe(R).values, group)
+    assert intrinsic_dimension(describe(turned).values, group) == pytest.approx(expected, rel=1e-9)
+    copied = torch.cat([R, turned])
+    assert intrinsic_dimension(describe(copied).values, group) == pytest.approx(expected, rel=1e-6)
+
+
+def test_few_configurations_have_all_dimensions_that_their_molecule_allows() -> None:
+    assert intrinsic_dimension(describe(peroxides(5, 2)).values, identity(4)) == 6.0
+    assert intrinsic_dimension(describe(peroxides(1, 2).repeat(50, 1, 1)).values, identity(4)) == 6.0
+
+
+def test_the_width_predicts_other_configurations_better_than_others_do() -> None:
+    """By the likelihood of configurations of another draw, normalised along two dimensions."""
+    values, new = (describe(peroxides(1000, 2, seed)).values for seed in (0, 1))
+    width = density_width(values, identity(4))
+
+    def likelihood(sigma: float) -> float:
+        p = configuration_density(new, values, identity(4), width=sigma)
+        return p.log().mean().item() - 2.0 * math.log(sigma)
+
+    assert likelihood(width) > max(likelihood(2.0 * width), likelihood(0.5 * width))
+
+
+def test_the_width_follows_the_size_and_the_number_of_configurations() -> None:
+    values = describe(peroxides(2000, 2)).values
+    width = density_width(values, identity(4))
+    assert density_width(3.0 * values, identity(4)) == pytest.approx(3.0 * width)
+    assert density_width(values[:100], identity(4)) > 1.2 * width
+
+
+def test_malonaldehyde_has_some_fifteen_dimensions_and_nearly_the_width_of_the_paper() -> None:
+    R = torch.from_numpy(rmd17_malonaldehyde()["R"])[::2]
+    group = closure(torch.tensor([[0, 1, 2, 3, 4, 5, 7, 6, 8], [2, 1, 0, 4, 3, 8, 6, 7, 5]]))
+    assert 12.0 < intrinsic_dimension(describe(R).values, group) < 18.0
+    assert density_width(describe(R).values, group) == pytest.approx(WIDTH, rel=0.25)
 
 
 def test_the_first_configurations_are_drawn_by_the_root_of_the_test_density() -> None:

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from lobal.molecules.field.evaluation import Errors, errors_on, unseen
 from lobal.molecules.field.forcefield import ForceField
-from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.training import Trained, Training
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import Trained
 from lobal.molecules.field.training import train as trained
 from lobal.molecules.geometry.trajectory import read_trajectory
 
@@ -20,7 +20,6 @@ NAMED_SHARE = 0.005  # of the configurations that an expert is in charge of, to 
 # Mean absolute by root mean squared error, which is 0.8 for normal errors and one if all are the same.
 OFFSET = 0.98
 FEWEST_COMPARED = 10  # configurations, to say so
-LABELS = {"forces": Labels.FORCES, "energies": Labels.ENERGIES, "both": Labels.BOTH}
 
 
 @final
@@ -30,8 +29,8 @@ class TrainRequest:
 
     data: Path
     output: Path
-    n: int = Training.n
-    validation: int = Training.validation
+    n: int = 500
+    validation: int = 200
     labels: str | None = None
     anisotropic: bool = False
     mixture: bool = False
@@ -41,31 +40,28 @@ class TrainRequest:
     seed: int = 0
     device: str | None = None
 
-    def training(self) -> Training:
-        """The same as settings of the training, checked."""
-        if self.labels is not None and self.labels not in LABELS:
-            raise ValueError(f"labels must be one of {', '.join(LABELS)}, got {self.labels!r}")
-        return Training(
-            n=self.n,
-            validation=self.validation,
-            labels=None if self.labels is None else LABELS[self.labels],
-            anisotropic=self.anisotropic,
+    def settings(self) -> ForceFieldSettings:
+        """The settings of the force field, checked."""
+        return ForceFieldSettings(
+            labels=self.labels,
+            anisotropy="tied" if self.anisotropic else None,
             mixture=self.mixture,
             inducing=self.inducing,
-            seed=self.seed,
             device=self.device,
         )
 
 
 def train(request: TrainRequest, *, quiet: bool) -> None:
     """Train, save and say how good it is; what is wrong with names and options is found out before the work."""
-    training = request.training()
+    settings = request.settings()
     if not request.output.resolve().parent.is_dir():
         raise ValueError(f"there is no folder {request.output.parent} for the force field; make it first")
     with status_line(quiet) as say:
         say(f"reading {request.data}")
         trajectory = read_trajectory(request.data, energy_unit=request.energy_unit, length_unit=request.length_unit)
-        result = trained(trajectory, training, say)
+        result = trained(
+            trajectory, settings, n=request.n, validation=request.validation, seed=request.seed, on_status=say
+        )
         result.force_field.save(request.output)
     if not quiet:
         _print(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))

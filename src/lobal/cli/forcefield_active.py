@@ -22,7 +22,7 @@ from lobal.cli.forcefield import status_line
 from lobal.core.arrays import resolve_device
 from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.campaign_record import LEAST_LABELS, MODEL, CampaignSettings, Fitted
-from lobal.molecules.field.fitting import FieldSettings
+from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import (
     Trajectory,
     check_species,
@@ -35,7 +35,7 @@ NEXT = "next"  # file of the frames to compute, before its suffix
 VALIDATION = 1000  # frames, by default
 MOST_VALIDATION = 0.2  # of all frames
 SAME_PLACE = 1e-4  # Angstrom: what files round positions to is less, and no two frames of a trajectory are so alike
-FIELD = FieldSettings()  # how force fields are fitted
+FIELD = ForceFieldSettings()  # how force fields are fitted
 
 
 @final

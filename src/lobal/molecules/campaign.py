@@ -45,8 +45,8 @@ from lobal.molecules.campaign_record import (
 )
 from lobal.molecules.density import configuration_density, density_of_tests, error_weights, initial_weights
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.fitting import fit_force_field
 from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -219,10 +219,10 @@ class ForceFieldCampaign:
         model = self._fit(
             learned,
             self.settings.field,
-            shared=shared,
+            shared_bandwidth=shared,
             permutations=self._permutations,
             generator=generator,
-            say=self.say,
+            on_status=self.say,
         )
         errors = None if self.validation is None else errors_on(model, self.validation, self._validation_weight)
         if self._campaign is not None:
@@ -315,8 +315,8 @@ class ForceFieldCampaign:
 
     def _kept_bandwidth(self) -> Float[Tensor, " D"] | None:
         """Sigma_E, once it was trained with as many configurations as it is meant to be; until then it is anew."""
-        is_trained = len(self._ledger.labelled) >= 2 * self.settings.field.inducing
-        return self.fit().kernel.shared.detach().cpu().clone() if is_trained else None
+        is_trained = len(self._ledger.labelled) >= 2 * self.settings.field.anisotropy_size
+        return self.fit().kernel.shared_bandwidth.detach().cpu().clone() if is_trained else None
 
     @property
     def _validation_weight(self) -> Float[ndarray, " n"] | None:
@@ -328,7 +328,7 @@ class ForceFieldCampaign:
         at, of = (descriptors(R, self.settings.field.device) for R in (self.validation.R, self.pool.R[self.candidates]))
         self.say(f"density of {len(at)} configurations that errors are reported at")
         # Each counts itself, as configurations of the pool do.
-        density = 1.0 + configuration_density(at, of, self._permutations.to(of.device), say=self.say)
+        density = 1.0 + configuration_density(at, of, self._permutations.to(of.device), on_status=self.say)
         self._weighed = self.validation, error_weights(self.settings.test_density, density.cpu()).numpy()
         return self._weighed[1]
 
@@ -352,7 +352,7 @@ class ForceFieldCampaign:
         at, of = (
             descriptors(self.pool.R[part], self.settings.field.device) for part in (self.candidates, torch.tensor(rows))
         )
-        estimate = configuration_density(at, of, self._permutations.to(of.device), say=self.say)
+        estimate = configuration_density(at, of, self._permutations.to(of.device), on_status=self.say)
         return normalised(estimate.cpu(), self.pool_density)
 
     def _checked_rows(self, rows: Any) -> list[int]:  # noqa: ANN401 - array-likes of any kind

@@ -18,15 +18,14 @@ from lobal.core import complexity as formulas
 from lobal.core.arrays import resolve_device
 from lobal.molecules.density import TEST_DENSITIES, configuration_density
 from lobal.molecules.field.evaluation import Errors
-from lobal.molecules.field.fitting import FieldSettings
 from lobal.molecules.field.forcefield import INTRINSIC_DIMENSION
-from lobal.molecules.field.mixture import GateSettings
+from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe
 from lobal.molecules.geometry.permutations import Permutations
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import CHECKED_TOGETHER, Trajectory
 
-Settings = TypeVar("Settings", "CampaignSettings", FieldSettings, GateSettings)
+Settings = TypeVar("Settings", "CampaignSettings", ForceFieldSettings)
 Say: TypeAlias = Callable[[str], None]
 
 KIND = "force field campaign"  # how a folder says what it holds
@@ -45,7 +44,7 @@ class CampaignSettings:
     dimension: float = INTRINSIC_DIMENSION  # delta
     exploration: float = 0.1  # share of q in what is aimed for, so that no region starves on few labels
     seed: int = 0
-    field: FieldSettings = field(default_factory=FieldSettings)
+    field: ForceFieldSettings = field(default_factory=ForceFieldSettings)
 
     def __post_init__(self) -> None:
         if self.test_density not in TEST_DENSITIES:
@@ -142,7 +141,7 @@ def candidates_of(
     if density is not None:
         return Candidates(rows, density[rows].cpu().clone(), permutations)
     values = descriptors(pool.R[rows], device)
-    p_X = configuration_density(values, values, permutations.to(values.device), say=say)
+    p_X = configuration_density(values, values, permutations.to(values.device), on_status=say)
     return Candidates(rows, p_X.cpu(), permutations)
 
 
@@ -191,7 +190,7 @@ def restored(defaults: Settings, entries: dict[str, Any]) -> Settings:
     values: dict[str, Any] = {each.name: entries[each.name] for each in fields(defaults) if each.name in entries}
     for name, value in values.items():
         if is_dataclass(getattr(defaults, name)):
-            values[name] = restored(getattr(defaults, name), value)
+            values[name] = ForceFieldSettings.from_fields(value)
         elif isinstance(value, list):
             values[name] = tuple(value)
     return replace(defaults, **values)

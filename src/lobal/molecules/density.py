@@ -1,4 +1,4 @@
-"""How densely configurations of a molecule lie, by kernels that know its symmetries.
+"""Density and intrinsic dimension of the configurations of a molecule, under its symmetries.
 
 The estimate is a sum over centres z_j of the energy-energy entry of the sGDML kernel, Eq. (eq:sGDMLKernel), of one
 width sigma (Sec. 5.3, "Experimental setup"), and not normalised:
@@ -18,14 +18,24 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.core.density import FEWEST_NEIGHBOURS, LARGEST_SAMPLE, two_neighbour_dimension
 from lobal.molecules.geometry.descriptor import Descriptors
-from lobal.molecules.geometry.permutations import Permutations, check_group, descriptor_permutations
+from lobal.molecules.geometry.permutations import (
+    Permutations,
+    check_group,
+    descriptor_permutations,
+    symmetrised_squared_distances,
+    typical_distance,
+)
+from lobal.molecules.geometry.symmetry import ROUNDING
 
 logger = logging.getLogger(__name__)
 
 # The paper's sigma, in 1 / Angstrom as the descriptors are.
 WIDTH = 0.03
-# Kernels in one block: on a CPU they stay in the cache, a GPU wants as much as there is room for.
+# Widths to choose from, by the typical distance of configurations: quarter octaves.
+RELATIVE_WIDTHS: tuple[float, ...] = tuple(2.0 ** (-0.25 * step) for step in range(29))
+# Kernels in one block: on a CPU they stay in the cache, a GPU is faster with large blocks.
 BLOCK_ENTRIES = 2**18
 GPU_BLOCK_ENTRIES = 2**26
 # Single precision, which is twice as fast, may cost a kernel this share of its value. For the 131,250 frames of
@@ -39,12 +49,12 @@ def configuration_density(
     permutations: Permutations,
     *,
     width: float = WIDTH,
-    say: Callable[[str], None] = logger.info,
+    on_status: Callable[[str], None] = logger.info,
 ) -> Float[Tensor, " n"]:
     """p at configurations, from the centres `of`, both given by their descriptors.
 
     A configuration that is a centre counts itself: at its own configurations the density of a pool is one at least.
-    The cost is n m |G| kernels, or half as many where both are the same. `say` hears of every tenth of it.
+    The cost is n m |G| kernels, or half as many where both are the same; every tenth of it is reported.
 
     Raises:
         ValueError: descriptors do not fit the permutations, or are not finite, or the width is not above zero.
@@ -59,9 +69,51 @@ def configuration_density(
     at_itself = values_at.shape == of.shape and torch.equal(values_at, of)
     X = (of - centre) / width
     if not at_itself:
-        return _kernel_sums((values_at - centre) / width, X, columns, say).to(of)
+        return _kernel_sums((values_at - centre) / width, X, columns, on_status).to(of)
     dtype = torch.float32 if is_single_precision_enough(X) else X.dtype
-    return _own_kernel_sums(X.to(dtype), columns, say).clamp_min_(1.0).to(of)
+    return _own_kernel_sums(X.to(dtype), columns, on_status).clamp_min_(1.0).to(of)
+
+
+def intrinsic_dimension(values: Descriptors, permutations: Permutations) -> float:
+    """delta by TwoNN on the symmetrised distance of at most `LARGEST_SAMPLE` configurations, at even intervals.
+
+    It lies between one and the number of ways in which the molecule can change shape. Copies and images of
+    configurations count once.
+    """
+    N = permutations.shape[1]
+    largest = float(max(1, 3 * N - 6))
+    squared = _sample_distances(values, permutations)
+    resolution = ROUNDING * values.square().sum(1).max().sqrt().item()
+    distinct = ~(squared.fill_diagonal_(math.inf) <= resolution**2).tril(-1).any(1)
+    if int(distinct.sum()) < FEWEST_NEIGHBOURS:
+        return largest
+    return two_neighbour_dimension(squared[distinct][:, distinct], largest=largest)
+
+
+def density_width(values: Descriptors, permutations: Permutations) -> float:
+    """The width sigma of greatest leave-one-out likelihood, on at most `LARGEST_SAMPLE` configurations.
+
+    Configurations are taken at even intervals, and of every two the closest images count. Kernels are normalised by
+    sigma^-delta with the intrinsic dimension delta, since configurations fill no more dimensions; normalised in all
+    descriptors, far smaller widths would come out.
+    """
+    dimension = intrinsic_dimension(values, permutations)
+    squared = _sample_distances(values, permutations).fill_diagonal_(math.inf)
+    floor = math.log(torch.finfo(squared.dtype).tiny)  # configurations without neighbours would decide everything
+
+    def likelihood(width: float) -> float:
+        log_sums = (squared / (-2.0 * width**2)).logsumexp(1).clamp_min(floor)
+        return float(log_sums.mean()) - dimension * math.log(width)
+
+    distance = typical_distance(values, permutations)
+    widths = [factor * float(distance) for factor in RELATIVE_WIDTHS]
+    return max(widths, key=likelihood)
+
+
+def _sample_distances(values: Descriptors, permutations: Permutations) -> Float[Tensor, "m m"]:
+    """Squared symmetrised distances of configurations at even intervals."""
+    rows = torch.linspace(0, len(values) - 1, min(len(values), LARGEST_SAMPLE), device=values.device).long()
+    return symmetrised_squared_distances(values[rows], values[rows], permutations)
 
 
 def is_single_precision_enough(X: Descriptors) -> bool:
@@ -130,7 +182,7 @@ class _Blocks(NamedTuple):
 
 
 def _kernel_sums(
-    at: Descriptors, X: Float[Tensor, "m D"], columns: Int[Tensor, "g D"], say: Callable[[str], None]
+    at: Descriptors, X: Float[Tensor, "m D"], columns: Int[Tensor, "g D"], on_status: Callable[[str], None]
 ) -> Float[Tensor, " n"]:
     blocks, left = _Blocks.of(X, len(columns)), _left(at)
     sums = torch.zeros(len(at), dtype=torch.float64, device=at.device)
@@ -138,11 +190,13 @@ def _kernel_sums(
         right = _right(X[part], columns)
         for rows in blocks.up_to(len(at)):
             sums[rows] += (left[rows] @ right).exp_().sum(1)
-        _say_tenths(part.start / len(X), part.stop / len(X), say)
+        _report_tenths(part.start / len(X), part.stop / len(X), on_status)
     return sums
 
 
-def _own_kernel_sums(X: Descriptors, columns: Int[Tensor, "g D"], say: Callable[[str], None]) -> Float[Tensor, " n"]:
+def _own_kernel_sums(
+    X: Descriptors, columns: Int[Tensor, "g D"], on_status: Callable[[str], None]
+) -> Float[Tensor, " n"]:
     """Blocks on and above the diagonal; those above it count for their columns as well, image by image."""
     blocks, left, n = _Blocks.of(X, len(columns)), _left(X), len(X)
     sums = torch.zeros(n, dtype=torch.float64, device=X.device)
@@ -153,7 +207,7 @@ def _own_kernel_sums(X: Descriptors, columns: Int[Tensor, "g D"], say: Callable[
             sums[rows] += K.sum(1)
             if rows != part:
                 sums[part] += K.sum(0).view(len(columns), -1).sum(0)
-        _say_tenths((part.start / n) ** 2, (part.stop / n) ** 2, say)
+        _report_tenths((part.start / n) ** 2, (part.stop / n) ** 2, on_status)
     return sums
 
 
@@ -170,9 +224,9 @@ def _right(X: Descriptors, columns: Int[Tensor, "g D"]) -> Float[Tensor, "D+2 im
     return torch.cat([images, torch.ones_like(half), half], dim=1).mT
 
 
-def _say_tenths(before: float, done: float, say: Callable[[str], None]) -> None:
+def _report_tenths(before: float, done: float, on_status: Callable[[str], None]) -> None:
     if math.floor(10.0 * done) > math.floor(10.0 * before):
-        say(f"density of configurations, {10 * math.floor(10.0 * done)}% done")
+        on_status(f"density of configurations, {10 * math.floor(10.0 * done)}% done")
 
 
 def _check(values: Float[Tensor, "..."], permutations: Permutations, name: str) -> None:

@@ -4,13 +4,13 @@ from torch import Tensor
 
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field import anisotropy as module
-from lobal.molecules.field.anisotropy import PredictionError, drawn_folds, trained_bandwidth
-from lobal.molecules.field.expert import Ladder, molecular_experts
+from lobal.molecules.field.anisotropy import PredictionError, drawn_folds, isotropic_bandwidth, trained_bandwidth
+from lobal.molecules.field.expert import Ladder, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.radial import RadialKernel, gaussian, matern52
-from lobal.molecules.geometry.permutations import closure, identity, orbits
-from tests.molecules.setting import pair_potential, random_molecules
+from lobal.molecules.geometry.permutations import closure, identity, orbits, typical_distance
+from tests.molecules.setting import labelled, random_molecules
 
 GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
 TIED = torch.tensor([1.3, 1.5, 1.7, 1.5, 1.7, 1.9], dtype=torch.float64)  # pairs 01, 02, 03, 12, 13, 23
@@ -18,11 +18,6 @@ FREE = torch.tensor([1.3, 1.5, 1.7, 1.4, 1.6, 1.9], dtype=torch.float64)
 STEP = 1e-4
 
 every_label = pytest.mark.parametrize("labels", list(Labels))
-
-
-def labelled(R: Tensor) -> LabelledMolecules:
-    energies, forces = pair_potential(R)
-    return LabelledMolecules.at(R, energies=energies, forces=forces)
 
 
 def of_two_atoms(R: Tensor) -> LabelledMolecules:
@@ -46,11 +41,11 @@ def test_the_error_is_that_of_dense_experts(labels: Labels, monkeypatch: pytest.
     monkeypatch.setattr(module, "_prior_variance", lambda *_: FREE.new_tensor(1.0))
     error = prediction_error(labels, folds=1)
     known, _, others, _ = error.folds[0]
-    kernel = MolecularKernel(radial=gaussian, shared=FREE, permutations=GROUP)
+    kernel = MolecularKernel(radial=gaussian, shared_bandwidth=FREE, permutations=GROUP)
     ladder = Ladder(kernel=kernel, bandwidths=FREE.new_ones(1), labels=labels)
     assert known.energies is not None
     parameters = Hyperparameters(known.energies.mean(), FREE.new_tensor(1.0), FREE.new_tensor(1e-4))
-    energies, forces = molecular_experts(known, ladder, parameters).predictor.at(others.geometry)
+    energies, forces = dense_experts(known, ladder, parameters).predictor.at(others.geometry)
     off = others.residual(Labels.BOTH, parameters.mean) - torch.cat([energies[0, :, None], forces[0].flatten(1)], dim=1)
     start, stop = 0 if labels.energies else 1, 13 if labels.forces else 1
     torch.testing.assert_close(error(FREE), off[:, start:stop].square().mean(), rtol=1e-8, atol=0.0)
@@ -89,9 +84,11 @@ def test_of_free_bandwidths_one_of_each_kind_says_what_matters(generator: torch.
     assert int(shared.argmin()) in (2, 4)  # the kernel permutes it onto the other
 
 
-def test_bandwidths_stay_within_reach_of_the_start(generator: torch.Generator) -> None:
-    data, start = of_two_atoms(random_molecules(generator, 20)), torch.tensor(1e-4, dtype=torch.float64)
-    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=5, start=start)
+def test_bandwidths_stay_within_reach_of_the_start(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_BANDWIDTH", 1e-4)
+    data = of_two_atoms(random_molecules(generator, 20))
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=5)
+    start = isotropic_bandwidth(data.geometry.values, GROUP)
     assert ((shared.log() - start.log()).abs() <= module.REACH).all()
 
 
@@ -127,7 +124,7 @@ def test_the_generator_decides_and_progress_is_told(monkeypatch: pytest.MonkeyPa
             labels=Labels.FORCES,
             generator=torch.Generator().manual_seed(seed),
             m=4,
-            say=told.append,
+            on_status=told.append,
         )
         for seed in (0, 0, 1)
     )
@@ -136,13 +133,14 @@ def test_the_generator_decides_and_progress_is_told(monkeypatch: pytest.MonkeyPa
     assert told[0].startswith("bandwidths of 4 kinds of pairs, evaluation 1: error ")
 
 
-def test_the_start_is_the_isotropic_bandwidth_that_is_given(
+def test_training_starts_from_the_isotropic_bandwidth(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_ITERATIONS", 0)
-    data, start = labelled(random_molecules(generator, 6)), torch.tensor(2.5, dtype=torch.float64)
-    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, start=start)
-    torch.testing.assert_close(shared, start.expand(6))
+    data = labelled(random_molecules(generator, 6))
+    shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator)
+    torch.testing.assert_close(shared, isotropic_bandwidth(data.geometry.values, GROUP))
+    torch.testing.assert_close(shared, 8.0 * typical_distance(data.geometry.values, GROUP).expand(6))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,11 @@ def test_what_cannot_be_trained_on_is_refused(generator: torch.Generator) -> Non
     for data, arguments, message in (
         (labelled(R[:1]), {}, "at least 2 configurations, 1 fold and m = 1, got 1, 2 and m = 128"),
         (labelled(R), {"m": 0}, "got 6, 2 and m = 0"),
-        (LabelledMolecules.at(R, energies=R[:, 0, 0]), {}, "forces are to be learned from, but none were given"),
+        (
+            LabelledMolecules.at(R, energies=R[:, 0, 0]),
+            {},
+            "forces are needed as labels, but the configurations have none",
+        ),
         (labelled(random_molecules(generator, 4, N=5)), {}, "permutations of 4 atoms were given for molecules of 5"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.molecules.field.fitting import FieldSettings, fit_force_field
-from lobal.molecules.field.mixture import GateSettings
-from lobal.molecules.field.training import Training, train
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import fit_force_field, train
 from tests.molecules.setting import water
 
 pytest.importorskip("ase", reason="ASE is not installed")
@@ -18,7 +17,8 @@ from ase.optimize import BFGS
 
 from lobal.molecules.field.calculator import ForceFieldCalculator
 
-FIELD = train(water(150), Training(n=80, validation=20)).force_field
+SINGLE = ForceFieldSettings(labels="forces", anisotropy=None, mixture=False)
+FIELD = train(water(150), SINGLE, n=80, validation=20).force_field
 
 
 def molecule(numbers: tuple[int, ...] = (8, 1, 1)) -> Any:
@@ -86,7 +86,7 @@ def test_a_mixture_says_how_complex_the_surface_is() -> None:
     atoms = molecule()
     atoms.get_potential_energy()
     assert set(atoms.calc.results) == {"energy", "forces"}
-    settings = FieldSettings(anisotropic=False, bandwidths=(0.25, 0.5, 1.0), gate=GateSettings(inducing=10))
+    settings = ForceFieldSettings(anisotropy=None, bandwidths=(0.25, 0.5, 1.0), gate_inducing=10)
     mixture = fit_force_field(water(30), settings, generator=torch.Generator().manual_seed(0))
     atoms.calc = ForceFieldCalculator(mixture)
     energy, forces = atoms.get_potential_energy(), atoms.get_forces()

@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from lobal.molecules.field.evaluation import errors_on, unseen
-from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.training import Training, train
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import train
 from tests.molecules.setting import water
 
-FIELD = train(water(60), Training(n=20, validation=10, labels=Labels.BOTH)).force_field
+SETTINGS = ForceFieldSettings(anisotropy=None, mixture=False)
+FIELD = train(water(60), SETTINGS, n=20, validation=10).force_field
 
 
 def test_errors_are_those_of_all_components() -> None:

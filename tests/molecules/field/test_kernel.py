@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from lobal.molecules.field import kernel as module
-from lobal.molecules.field.kernel import MolecularKernel, covariance, energy_variances
+from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel, gaussian, matern52
 from lobal.molecules.geometry.descriptor import atom_pairs, dense_jacobian, describe
 from lobal.molecules.geometry.permutations import closure, identity, symmetrised_bandwidth
-from tests.molecules.setting import EXACT, random_molecules, rotation
+from tests.molecules.setting import EXACT, covariance, random_molecules, rotation
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
 GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))  # all orders of the first three of four atoms
@@ -35,7 +35,7 @@ def Q(generator: torch.Generator) -> Tensor:  # noqa: N802 - likewise
 
 
 def make(radial: RadialKernel = gaussian, shared: Tensor = ANISOTROPIC, group: Tensor = GROUP) -> MolecularKernel:
-    return MolecularKernel(radial=radial, shared=shared, permutations=group)
+    return MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=group)
 
 
 def energy_covariance(r: Tensor, q: Tensor, kernel: MolecularKernel, sigma: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def energy_covariance(r: Tensor, q: Tensor, kernel: MolecularKernel, sigma: Tens
     group = kernel.permutations
     first, second = atom_pairs(len(r))
     x, y = ((p[group[:, first]] - p[group[:, second]]).square().sum(-1).rsqrt() for p in (r, q))
-    squared = ((x[:, None] - y) / (sigma * kernel.shared)).square().sum(-1)
+    squared = ((x[:, None] - y) / (sigma * kernel.shared_bandwidth)).square().sum(-1)
     return kernel.radial(squared).value.sum() / len(group)
 
 
@@ -128,7 +128,7 @@ def test_a_covariance_is_symmetric_and_has_no_negative_eigenvalue(
 
 
 def test_a_configuration_with_itself_has_a_closed_form(R: Tensor) -> None:
-    """Where nothing differs, g'' has no say: also for Matern kernels, whose third derivative is singular there."""
+    """g'' does not enter: also for Matern kernels, whose third derivative is singular there."""
     geometry, A = describe(R[:1]), ANISOTROPIC.square().reciprocal()
     J = dense_jacobian(geometry)[0]
     K = covariance(make(matern52, group=identity(4)), geometry, bandwidths=SIGMAS[1:2])[0]
@@ -209,14 +209,6 @@ def test_a_small_bandwidth_leaves_prior_variance_one(R: Tensor) -> None:
     torch.testing.assert_close(K, torch.eye(4, dtype=torch.float64).expand(3, -1, -1), rtol=0.0, atol=1e-6)
 
 
-@every_bandwidth
-def test_energy_variances_are_the_diagonal_of_the_covariance(shared: Tensor, R: Tensor) -> None:
-    kernel = make(matern52, shared)
-    K = covariance(kernel, describe(R), bandwidths=SIGMAS, rows=Labels.ENERGIES)
-    ours = energy_variances(kernel, describe(R), bandwidths=SIGMAS)
-    torch.testing.assert_close(ours, K.diagonal(dim1=1, dim2=2), **EXACT)
-
-
 def test_every_bandwidth_gives_the_kernel_that_has_it_alone(R: Tensor, Q: Tensor) -> None:
     together = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS)
     for sigma, K in zip(SIGMAS, together, strict=True):
@@ -245,10 +237,9 @@ def test_covariances_can_be_differentiated_by_the_bandwidth(radial: RadialKernel
             torch.testing.assert_close(ours[c], (above - below).detach() / 2e-5, rtol=1e-5, atol=1e-5)
 
 
-def test_configurations_of_another_molecule_are_refused(R: Tensor, generator: torch.Generator) -> None:
-    larger = describe(random_molecules(generator, 2, N=5))
+def test_configurations_of_another_molecule_are_refused(generator: torch.Generator) -> None:
     with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        covariance(make(), describe(R), larger, bandwidths=SIGMAS)
+        make().check(describe(random_molecules(generator, 2, N=5)))
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -261,9 +252,12 @@ def test_few_configurations_have_few_covariances(n: int, R: Tensor, Q: Tensor) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shared": ANISOTROPIC[:5]}, r"of 4 atoms must have 6 entries, one per pair of atoms, got shape \(5,\)"),
-        ({"shared": 0.0 * ANISOTROPIC}, "must be finite and above zero"),
-        ({"shared": torch.nan * ANISOTROPIC}, "must be finite and above zero"),
+        (
+            {"shared_bandwidth": ANISOTROPIC[:5]},
+            r"of 4 atoms must have 6 entries, one per pair of atoms, got shape \(5,\)",
+        ),
+        ({"shared_bandwidth": 0.0 * ANISOTROPIC}, "must be finite and above zero"),
+        ({"shared_bandwidth": torch.nan * ANISOTROPIC}, "must be finite and above zero"),
         ({"permutations": GROUP[:4]}, "are not a group"),
     ],
 )
@@ -274,7 +268,7 @@ def test_what_is_no_kernel_is_refused(change: dict[str, Any], message: str) -> N
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is available")
 def test_a_gpu_gives_the_same_covariances(R: Tensor, Q: Tensor) -> None:
-    kernel = MolecularKernel(radial=matern52, shared=ANISOTROPIC.cuda(), permutations=GROUP.cuda())
+    kernel = MolecularKernel(radial=matern52, shared_bandwidth=ANISOTROPIC.cuda(), permutations=GROUP.cuda())
     ours = covariance(kernel, describe(R.cuda()), describe(Q.cuda()), bandwidths=SIGMAS.cuda())
     expected = covariance(make(matern52), describe(R), describe(Q), bandwidths=SIGMAS)
     torch.testing.assert_close(ours.cpu(), expected, **CLOSE)

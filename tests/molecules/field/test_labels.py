@@ -39,5 +39,5 @@ def test_labels_that_do_not_fit_are_refused(
 def test_labels_that_are_missing_are_asked_for(generator: torch.Generator) -> None:
     R = random_molecules(generator, 3)
     energies, _ = pair_potential(R)
-    with pytest.raises(ValueError, match="forces are to be learned from, but none were given"):
+    with pytest.raises(ValueError, match="forces are needed as labels, but the configurations have none"):
         LabelledMolecules.at(R, energies=energies).residual(Labels.BOTH, energies.new_zeros(()))

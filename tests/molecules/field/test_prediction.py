@@ -5,13 +5,13 @@ import torch
 from torch import Tensor
 
 from lobal.core import kernels
-from lobal.molecules.field.kernel import MolecularKernel, covariance
+from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels, split_labels
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import random_molecules, rotation
+from tests.molecules.setting import covariance, random_molecules, rotation
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
 GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
@@ -29,7 +29,7 @@ def random_predictor(
 ) -> tuple[Predictor, MolecularKernel, Tensor, Tensor]:
     R = random_molecules(generator, 6)
     weights = torch.randn(3, 6 * labels.width(4), dtype=torch.float64, generator=generator)
-    kernel = MolecularKernel(radial=radial, shared=shared, permutations=GROUP)
+    kernel = MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=GROUP)
     return Predictor.of(kernel, describe(R), weights, bandwidths=SIGMAS, labels=labels), kernel, R, weights
 
 

@@ -6,27 +6,25 @@ import torch
 
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field import expert, solver
-from lobal.molecules.field.expert import Ladder, molecular_experts
+from lobal.molecules.field.directions import ShapeDirections
+from lobal.molecules.field.expert import Ladder, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
-from lobal.molecules.field.product import Internal
 from lobal.molecules.field.radial import gaussian, matern52
-from lobal.molecules.field.solver import Elimination, conjugate_gradients, number_shared, solved
+from lobal.molecules.field.solver import Elimination, conjugate_gradients, number_of_landmarks, solved
 from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import pair_potential, random_molecules, rmd17_malonaldehyde
+from tests.molecules.setting import labelled, pair_potential, random_molecules, rmd17_malonaldehyde
 
 GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
 ONES = torch.ones(6, dtype=torch.float64)
-KERNEL = MolecularKernel(radial=matern52, shared=ONES, permutations=GROUP)
+KERNEL = MolecularKernel(radial=matern52, shared_bandwidth=ONES, permutations=GROUP)
 PARAMETERS = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (7.0, 2.0, 1e-10)))
 
 every_label = pytest.mark.parametrize("labels", list(Labels))
 
 
-def labelled(generator: torch.Generator, n: int) -> LabelledMolecules:
-    R = random_molecules(generator, n)
-    energies, forces = pair_potential(R)
-    return LabelledMolecules.at(R, energies=energies, forces=forces)
+def labelled_molecules(generator: torch.Generator, n: int) -> LabelledMolecules:
+    return labelled(random_molecules(generator, n))
 
 
 def ladder(labels: Labels, *sigmas: float) -> Ladder:
@@ -39,11 +37,11 @@ def test_weights_predict_what_those_of_a_factor_do(
     labels: Labels, group: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solver, "GROUP", group)
-    data, new = labelled(generator, 40), random_molecules(generator, 20)
+    data, new = labelled_molecules(generator, 40), random_molecules(generator, 20)
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 10**9)
-    expected = molecular_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
+    expected = dense_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    ours = molecular_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
+    ours = dense_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
     torch.testing.assert_close(ours.forces, expected.forces, rtol=0.0, atol=1e-3 * expected.forces.std().item())
     torch.testing.assert_close(ours.energies, expected.energies, rtol=0.0, atol=1e-3 * expected.energies.std().item())
 
@@ -52,20 +50,20 @@ def test_malonaldehyde_gets_the_forces_of_a_factorisation(monkeypatch: pytest.Mo
     data, rows = rmd17_malonaldehyde(), slice(100)
     R, E, F = (torch.from_numpy(data[name])[data["split_train"][0]] for name in "REF")
     group = closure(torch.tensor([[0, 1, 2, 3, 4, 5, 7, 6, 8], [2, 1, 0, 4, 3, 8, 6, 7, 5]]))
-    kernel = MolecularKernel(radial=matern52, shared=torch.ones(36, dtype=torch.float64), permutations=group)
+    kernel = MolecularKernel(radial=matern52, shared_bandwidth=torch.ones(36, dtype=torch.float64), permutations=group)
     sgdml = Ladder(kernel=kernel, bandwidths=15.0 * ONES[:1], labels=Labels.FORCES)
     parameters = PARAMETERS._replace(scale=ONES[0])
     known = LabelledMolecules.at(R[rows], energies=E[rows], forces=F[rows])
-    expected = molecular_experts(known, sgdml, parameters).predict(R[100:200])
+    expected = dense_experts(known, sgdml, parameters).predict(R[100:200])
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    ours = molecular_experts(known, sgdml, parameters).predict(R[100:200])
+    ours = dense_experts(known, sgdml, parameters).predict(R[100:200])
     assert (ours.forces - expected.forces).abs().max() < 1e-3  # eV/A, where errors are 0.087
     assert (ours.energies - expected.energies).abs().max() < 1e-3
 
 
 @every_label
 def test_the_residual_is_below_the_tolerance(labels: Labels, generator: torch.Generator) -> None:
-    data, sigma = labelled(generator, 40), torch.tensor(5.0, dtype=torch.float64)
+    data, sigma = labelled_molecules(generator, 40), torch.tensor(5.0, dtype=torch.float64)
     for tolerance in (1e-3, 1e-6):
         solution = solved(data, KERNEL, bandwidth=sigma, labels=labels, hyperparameters=PARAMETERS, tolerance=tolerance)
         assert solution.residual <= 2.0 * tolerance
@@ -78,7 +76,7 @@ def test_with_one_group_a_few_iterations_are_enough(
     monkeypatch.setattr(solver, "GROUP", 10**6)
     sigma = torch.tensor(5.0, dtype=torch.float64)
     solution = solved(
-        labelled(generator, 40), KERNEL, bandwidth=sigma, labels=Labels.FORCES, hyperparameters=PARAMETERS
+        labelled_molecules(generator, 40), KERNEL, bandwidth=sigma, labels=Labels.FORCES, hyperparameters=PARAMETERS
     )
     assert solution.iterations <= 5
 
@@ -87,7 +85,7 @@ def test_the_preconditioner_is_the_matrix_but_for_couplings_between_groups(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solver, "GROUP", 10**6)
-    moves = Internal.of(labelled(generator, 16).geometry, Labels.BOTH).moves
+    moves = ShapeDirections.of(labelled_molecules(generator, 16).geometry, Labels.BOTH).moves
     sigma, scale, noise = torch.tensor([1.0, 2.0, 1e-2], dtype=torch.float64)
     C = scale * covariance_along(KERNEL, moves, bandwidths=sigma[None])[0]
     C.diagonal().add_(noise)
@@ -98,9 +96,9 @@ def test_the_preconditioner_is_the_matrix_but_for_couplings_between_groups(
 
 def test_every_bandwidth_of_a_ladder_is_solved_for(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    data, new = labelled(generator, 20), random_molecules(generator, 5)
-    both = molecular_experts(data, ladder(Labels.FORCES, 2.0, 5.0), PARAMETERS).predict(new)
-    alone = molecular_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS).predict(new)
+    data, new = labelled_molecules(generator, 20), random_molecules(generator, 5)
+    both = dense_experts(data, ladder(Labels.FORCES, 2.0, 5.0), PARAMETERS).predict(new)
+    alone = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS).predict(new)
     torch.testing.assert_close(both.forces[1:], alone.forces, rtol=0.0, atol=1e-9)
 
 
@@ -110,12 +108,12 @@ def test_where_iterations_do_not_get_there_a_factor_does(
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
     monkeypatch.setattr(solver, "solved", None)
     monkeypatch.setattr(expert, "solved", lambda *_, **__: solver.Solution(torch.zeros(240), math.nan, 1000))
-    data = labelled(generator, 20)
+    data = labelled_molecules(generator, 20)
     with caplog.at_level(logging.WARNING):
-        ours = molecular_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
-    assert "factoring instead" in caplog.text
+        ours = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
+    assert "using a Cholesky factor" in caplog.text
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 10**9)
-    expected = molecular_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
+    expected = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
     torch.testing.assert_close(ours.predictor.slopes, expected.predictor.slopes)
 
 
@@ -131,7 +129,7 @@ def test_labels_that_are_zero_have_weights_of_zero(generator: torch.Generator) -
 def test_copies_of_a_configuration_do_no_harm(generator: torch.Generator) -> None:
     R = random_molecules(generator, 10).repeat(3, 1, 1)
     data = LabelledMolecules.at(R, forces=pair_potential(R)[1])
-    kernel = MolecularKernel(radial=gaussian, shared=ONES, permutations=GROUP)
+    kernel = MolecularKernel(radial=gaussian, shared_bandwidth=ONES, permutations=GROUP)
     noise = torch.tensor(1e-6, dtype=torch.float64)
     solution = solved(
         data, kernel, bandwidth=ONES[0], labels=Labels.FORCES, hyperparameters=PARAMETERS._replace(noise=noise)
@@ -149,5 +147,5 @@ def test_conjugate_gradients_solve_n_equations_in_n_steps(generator: torch.Gener
 
 
 @pytest.mark.parametrize(("n", "width", "number"), [(4, 21, 1), (80, 21, 16), (10**4, 21, 30), (10**7, 100, 1)])
-def test_shared_configurations_are_few(n: int, width: int, number: int) -> None:
-    assert number_shared(n, width) == number
+def test_landmarks_are_few(n: int, width: int, number: int) -> None:
+    assert number_of_landmarks(n, width) == number

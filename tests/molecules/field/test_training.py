@@ -1,125 +1,219 @@
-import math
 from dataclasses import replace
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from lobal.molecules.field import training as module
+from lobal.molecules.field import sparse, training, trials
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.expert import MolecularExperts, molecular_experts
-from lobal.molecules.field.hyperparameters import prior_force_variance
-from lobal.molecules.field.kernel import MolecularKernel, covariance
+from lobal.molecules.field.forcefield import ForceField, fingerprints
 from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.radial import gaussian, matern52
-from lobal.molecules.field.training import (
-    Choice,
-    Training,
-    Trials,
-    chosen,
-    climbed,
-    fitted,
-    is_clearly_better,
-    split,
-    train,
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import Trained, fit_force_field, split, train
+from lobal.molecules.field.trials import Choice, Trials
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
+from tests.molecules.setting import DATA, rmd17_malonaldehyde, water
+
+MIXTURE = ForceFieldSettings(anisotropy=None, bandwidths=(0.125, 0.25, 0.5, 1.0), gate_inducing=20)
+SPARSE = replace(MIXTURE, inducing=15)
+SINGLE = ForceFieldSettings(labels=None, anisotropy=None, mixture=False)
+LEARNED = water(30)
+
+
+def fitted(settings: ForceFieldSettings, learned: Trajectory = LEARNED) -> ForceField:
+    return fit_force_field(learned, settings, generator=torch.Generator().manual_seed(0))
+
+
+def trained(settings: ForceFieldSettings = SINGLE, trajectory: Trajectory | None = None, n: int = 40) -> Trained:
+    return train(trajectory or water(100), settings, n=n, validation=20)
+
+
+FIELD, FEW = fitted(MIXTURE), fitted(SPARSE)
+both_fields = pytest.mark.parametrize("field", [FIELD, FEW], ids=["dense", "sparse"])
+
+
+# Fits.
+
+
+def test_a_mixture_predicts_configurations_it_has_not_seen() -> None:
+    new = water(100, seed=1)
+    assert new.energies is not None
+    errors = errors_on(FIELD, new)
+    assert errors.energy_rmse is not None
+    assert errors.energy_rmse < 0.02 * new.energies.std().item()
+    assert FIELD.about["symmetries"] == 2
+    assert sum(FIELD.about["shares"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "settings", [MIXTURE, SPARSE, replace(MIXTURE, labels="forces"), replace(SPARSE, mixture=False)]
 )
-from lobal.molecules.geometry.descriptor import describe
-from lobal.molecules.geometry.permutations import identity
-from lobal.molecules.geometry.trajectory import read_trajectory
-from tests.molecules.setting import DATA, random_molecules, rmd17_malonaldehyde, water
+def test_forces_conserve_the_energy(settings: ForceFieldSettings) -> None:
+    """Without energies, too, where experts have no zero of energy in common of their own."""
+    field = fitted(settings, LEARNED if settings.labels == "both" else replace(LEARNED, energies=None))
+    R, step = water(2, seed=1).R, 1e-5
+    move = step * torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    change = field.predict(R + move).energies - field.predict(R - move).energies
+    work = (field.predict(R).forces * move.numpy()).sum((1, 2))
+    np.testing.assert_allclose(change, -2.0 * work, rtol=1e-3, atol=1e-9)
 
-SMALL = Training(n=40, validation=20)
+
+def test_seeds_reproduce() -> None:
+    R = water(5, seed=3).R
+    np.testing.assert_array_equal(fitted(MIXTURE).predict(R).forces, FIELD.predict(R).forces)
 
 
-@pytest.mark.parametrize("labels", [None, *Labels])
+def test_bandwidths_of_pairs_are_trained_tied_or_free_or_given() -> None:
+    size = {"anisotropy_size": 6, "anisotropy_folds": 1}
+    tied, free = (fitted(replace(MIXTURE, anisotropy=how, **size)).kernel.shared_bandwidth for how in ("tied", "free"))  # type: ignore[arg-type]
+    assert tied[0] == tied[1]  # both OH
+    assert abs(torch.log(tied[0] / tied[2]).item()) > 0.01
+    assert abs(torch.log(free[0] / free[1]).item()) > 0.01
+    generator = torch.Generator().manual_seed(0)
+    given = fit_force_field(LEARNED, MIXTURE, shared_bandwidth=free, generator=generator)
+    torch.testing.assert_close(given.kernel.shared_bandwidth, free)
+    assert len(given.kernel.scales().weights) == 2
+
+
+@both_fields
+def test_the_best_expert_alone_is_that_of_the_mixture(field: ForceField) -> None:
+    single, R = fitted(replace(MIXTURE if field is FIELD else SPARSE, mixture=False)), water(4, seed=1).R
+    number = field.about["best_expert"]
+    assert single.bandwidths.tolist() == [MIXTURE.bandwidths[number]]
+    for ours, expected in zip(single.predict(R), field.expert(number).predict(R), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("settings", [MIXTURE, SPARSE])
+def test_copies_and_images_of_configurations_are_counted_once(settings: ForceFieldSettings) -> None:
+    assert LEARNED.forces is not None
+    more = LEARNED.at(torch.arange(33) % 30)
+    assert more.forces is not None
+    swapped, forces = more.R.clone(), more.forces.clone()
+    swapped[31:], forces[31:] = swapped[31:][:, [0, 2, 1]], forces[31:][:, [0, 2, 1]]
+    field = fitted(replace(settings, gate_inducing=100), replace(more, R=swapped, forces=forces))
+    assert field.gate is not None
+    assert len(field.gate.features.points) == 30
+    few = fitted(replace(SPARSE, inducing=100), more)
+    assert (few.about["configurations"], few.about["inducing"]) == (33, 30)
+
+
+@pytest.mark.parametrize("changed", [{"kernel": "matern52"}, {"labels": "energies"}, {"noise": 1e-3}])
+def test_settings_make_a_difference(changed: dict[str, object]) -> None:
+    R = water(5, seed=3).R
+    other = fitted(replace(MIXTURE, **changed))  # type: ignore[arg-type]
+    assert np.abs(other.predict(R).forces - FIELD.predict(R).forces).max() > 1e-6
+
+
+def test_inducing_configurations_alone_are_kept() -> None:
+    assert FEW.positions.shape == (15, 3, 3)
+    assert torch.isin(fingerprints(FEW.positions), fingerprints(LEARNED.R)).all()
+    assert FEW.weights.shape == (4, 15 * 10)
+    assert (FEW.about["configurations"], FEW.about["inducing"]) == (30, 15)
+
+
+@pytest.mark.parametrize("labels", ["forces", "energies", "both"])
+def test_with_every_configuration_inducing_it_is_the_dense_force_field(
+    labels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse, "JITTER", 0.0)
+    settings, R = replace(MIXTURE, mixture=False, labels=labels, noise=1e-4), water(5, seed=1).R
+    ours, dense = fitted(replace(settings, inducing=1000)), fitted(settings)
+    assert ours.about["bandwidth"] == dense.about["bandwidth"]
+    for part, expected in zip(ours.predict(R), dense.predict(R), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_all_labels_count_and_not_those_of_inducing_configurations_alone() -> None:
+    settings, learned = replace(SPARSE, mixture=False, bandwidths=(0.25, 0.5, 1.0)), water(60).at(slice(40))
+    field = fitted(settings, learned)
+    inducing = torch.isin(fingerprints(learned.R), fingerprints(field.positions)).nonzero()[:, 0]
+    few = fitted(replace(settings, inducing=None), learned.at(inducing))
+    ours, without = (errors_on(each, water(100, seed=1)).force_rmse for each in (field, few))
+    assert ours is not None
+    assert without is not None
+    assert ours < 0.8 * without
+
+
+# Trainings with validation.
+
+
+@pytest.mark.parametrize("labels", [None, *(each.name.lower() for each in Labels)])
 @pytest.mark.parametrize("kernel", ["gaussian", "matern52"])
-def test_a_force_field_is_learned_without_a_hyperparameter(labels: Labels | None, kernel: str) -> None:
+def test_a_force_field_is_trained_without_a_hyperparameter(labels: str | None, kernel: str) -> None:
     trajectory = water(100)
-    field, errors = train(trajectory, replace(SMALL, labels=labels, kernel=kernel))
+    field, errors = trained(replace(SINGLE, labels=labels, kernel=kernel), trajectory)
     assert trajectory.energies is not None
     assert trajectory.forces is not None
-    assert field.labels == (labels or Labels.FORCES)
+    assert field.labels == Labels.named(labels or "forces")
     assert errors.energy_rmse is not None
     assert errors.force_rmse is not None
     assert errors.energy_rmse < 0.05 * trajectory.energies.std().item()
-    assert errors.force_rmse < (0.2 if labels is Labels.ENERGIES else 0.05) * trajectory.forces.std().item()
+    assert errors.force_rmse < (0.2 if labels == "energies" else 0.05) * trajectory.forces.std().item()
 
 
-def test_what_was_found_is_written_down() -> None:
-    field, errors = train(water(100), SMALL)
-    assert field.about["symmetries"] == 2  # the hydrogens change places
-    assert field.about["configurations"] == 40
-    assert field.about["validation"] == 20
+def test_the_force_field_says_how_it_was_trained() -> None:
+    field, errors = trained()
+    expected = {"symmetries": 2, "configurations": 40, "validation": 20, "seed": 0, "source": "water"}
+    assert expected.items() <= field.about.items()
     assert field.about["errors"] == errors._asdict()
     assert field.positions.shape == (40, 3, 3)
 
 
-def test_training_says_what_it_does_and_repeats_itself() -> None:
-    said: list[str] = []
-    one, _ = train(water(100), SMALL, said.append)
-    two, _ = train(water(100), SMALL)
-    assert any("symmetries" in line for line in said)
-    assert any("bandwidth" in line for line in said)
+def test_training_reports_and_repeats() -> None:
+    messages: list[str] = []
+    one, two, other = (
+        train(water(100), SINGLE, n=40, validation=20, seed=seed, on_status=messages.append).force_field
+        for seed in (0, 0, 1)
+    )
+    assert any("symmetries" in line for line in messages)
+    assert any("bandwidth" in line for line in messages)
     assert torch.equal(one.weights, two.weights)
-    other, _ = train(water(100), replace(SMALL, seed=1))
     assert not torch.equal(one.positions, other.positions)
 
 
-def test_forces_alone_and_energies_alone_are_learned_from() -> None:
-    trajectory = water(60)
-    field, errors = train(replace(trajectory, energies=None), SMALL)
-    assert (field.labels, errors.energy_rmse) == (Labels.FORCES, None)
-    field, errors = train(replace(trajectory, forces=None), SMALL)
-    assert (field.labels, errors.force_rmse) == (Labels.ENERGIES, None)
+@pytest.mark.parametrize("settings", [SINGLE, replace(SINGLE, inducing=15)])
+def test_forces_alone_and_energies_alone_are_enough(settings: ForceFieldSettings) -> None:
+    field, errors = trained(settings, replace(water(60), energies=None))
+    assert (field.about["labels"], errors.energy_rmse) == ("FORCES", None)
+    field, errors = trained(settings, replace(water(60), forces=None))
+    assert (field.about["labels"], errors.force_rmse) == ("ENERGIES", None)
 
 
-def test_labels_that_are_not_there_are_missed() -> None:
-    with pytest.raises(ValueError, match="energies are to be learned from, but none were given"):
-        train(replace(water(60), energies=None), replace(SMALL, labels=Labels.BOTH))
+def test_missing_labels_are_an_error() -> None:
+    with pytest.raises(ValueError, match="energies are needed as labels, but the configurations have none"):
+        trained(replace(SINGLE, labels="both"), replace(water(60), energies=None))
 
 
-def test_noisy_labels_are_not_followed() -> None:
+@pytest.mark.parametrize("settings", [SINGLE, replace(SINGLE, mixture=True)])
+def test_noisy_labels_are_smoothed(settings: ForceFieldSettings) -> None:
     trajectory = water(100)
     assert trajectory.forces is not None
-    rough = 0.3 * torch.randn(100, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    field, _ = train(replace(trajectory, forces=trajectory.forces + rough), SMALL)
+    noise = 0.3 * torch.randn(100, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    field, _ = trained(settings, replace(trajectory, forces=trajectory.forces + noise))
     errors = errors_on(field, water(50, seed=5))
     assert errors.force_rmse is not None
     assert errors.force_rmse < 0.3
 
 
-def test_parts_are_disjoint_and_of_the_size_asked_for() -> None:
-    trajectory = water(100)
-    learned, apart = split(trajectory, Training(n=70, validation=15))
-    assert (len(learned), len(apart)) == (70, 15)
-    assert not torch.isin(learned.R.flatten(), apart.R.flatten()).any()
-    learned, apart = split(trajectory, Training(n=1000, validation=1000))
-    assert (len(learned), len(apart)) == (80, 20)  # all there is, a fifth of it set aside
-
-
-def test_of_several_trajectories_some_are_set_aside() -> None:
-    trajectory = replace(water(100), number=torch.arange(100) // 10)
-    learned, apart = split(trajectory, Training(n=70, validation=15))
-    assert learned.number is not None
-    assert apart.number is not None
-    assert not torch.isin(learned.number, apart.number).any()
-    assert len(apart.number.unique()) == 2
-    few = replace(water(100), number=torch.arange(100) // 50)
-    assert [len(part) for part in split(few, Training(n=70, validation=15))] == [70, 15]
-
-
-@pytest.mark.parametrize("setting", [{"n": 1}, {"validation": 0}, {"kernel": "matern12"}])
-def test_settings_are_checked(setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"must be at least 2|must be one of"):
-        Training(**setting)
-
-
-def test_nothing_is_chosen_by_copies_of_what_is_learned_from() -> None:
-    rows = torch.arange(60) % 20
-    learned, held_out = split(water(20).at(torch.cat([rows, torch.arange(20)])), Training(n=20, validation=16))
-    assert {row.tobytes() for row in learned.R.numpy()}.isdisjoint({row.tobytes() for row in held_out.R.numpy()})
-    with pytest.raises(ValueError, match="of water that were kept to choose by are copies"):
-        split(water(1).at(torch.zeros(20, dtype=torch.long)), SMALL)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(SINGLE, anisotropy="tied"),
+        replace(SINGLE, labels="both", mixture=True),
+        replace(SINGLE, inducing=20),
+        replace(SINGLE, inducing=20, mixture=True),
+    ],
+    ids=["tied", "mixture", "sparse", "sparse mixture"],
+)
+def test_other_models_are_trained_too(settings: ForceFieldSettings) -> None:
+    field, errors = trained(settings)
+    assert (field.gate is not None) == settings.mixture
+    assert len(field.positions) == (settings.inducing or 40)
+    shared = field.kernel.shared_bandwidth
+    assert (shared[0] == shared[1] != shared[2]) == (settings.anisotropy == "tied")
+    assert errors.force_rmse is not None
+    assert errors.force_rmse < 0.05
 
 
 @pytest.mark.parametrize(("inducing", "most"), [(None, 80), (3, 32), (12, 48), (40, 80)])
@@ -130,135 +224,61 @@ def test_trials_for_sparse_experts_are_no_larger_than_these(
 
     def spied(_: Trials, n: int) -> Choice:
         asked.append(n)
-        return Choice(8.0, module.NOISE, 0.01)
+        return Choice(1.0, trials.NOISE, 0.01)
 
-    monkeypatch.setattr(module, "chosen", spied)
-    monkeypatch.setattr(module, "FEW", 8)
-    train(water(100), Training(n=80, validation=20, inducing=inducing))
+    monkeypatch.setattr(training, "best_choice", spied)
+    monkeypatch.setattr(training, "FEW", 8)
+    trained(replace(SINGLE, inducing=inducing), n=80)
     assert asked == [most]
 
 
-def test_too_few_configurations_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 10 configurations are needed, got 9 in water"):
-        train(water(9), SMALL)
-
-
-def distance_to(bandwidth: float, noise: float) -> Trials:
-    """Trials whose error is how far a choice is from the best."""
-
-    def trial(_: int, sigma: float, v: float) -> Choice:
-        return Choice(sigma, v, math.hypot(math.log(sigma / bandwidth), math.log(v / noise)))
-
-    return trial
-
-
-@pytest.mark.parametrize("best", [0.5, 1.0, 4.0, 64.0])
-def test_the_climb_finds_the_least_error_in_either_direction(best: float) -> None:
-    trials = distance_to(best, 1.0)
-    assert climbed(trials, 10, trials(10, 4.0, 1.0), 2.0).bandwidth == best
-
-
-def test_the_best_bandwidth_lies_between_trials() -> None:
-    def trial(_: int, sigma: float, v: float) -> Choice:  # a parabola in logarithms
-        return Choice(sigma, v, 0.1 * math.exp(0.3 * math.log(sigma / 5.0) ** 2))
-
-    assert climbed(trial, 10, trial(10, 1.0, 1.0), 2.0).bandwidth == pytest.approx(5.0)
-    assert climbed(trial, 10, trial(10, 40.0, 1.0), 2.0).bandwidth == pytest.approx(5.0)
-
-
-def test_the_climb_passes_over_trials_that_failed() -> None:
-    def trial(_: int, sigma: float, v: float) -> Choice:
-        return Choice(sigma, v, math.nan if sigma > 1.0 else 1.0 / sigma)
-
-    assert climbed(trial, 10, trial(10, 0.25, 1.0), 2.0).bandwidth == 1.0
-
-
-def test_the_climb_ends() -> None:
-    endless = climbed(lambda _, sigma, noise: Choice(sigma, noise, 1.0 / sigma), 10, Choice(1.0, 1.0, 1.0), 2.0)
-    assert endless.bandwidth == 2.0**module.MOST_STEPS
-
-
-def test_bandwidth_and_noise_are_chosen_together() -> None:
-    best = chosen(distance_to(2.0, 1e4 * module.NOISE), 100)
-    assert best[:2] == pytest.approx((2.0, 1e4 * module.NOISE))
-    more = chosen(distance_to(2.0, 1e4 * module.NOISE), 1000)  # tried on a quarter of them
-    assert more.bandwidth == pytest.approx(2.0 * 0.25**module.FALL)
-
-
-@pytest.mark.parametrize(("spread", "is_taken"), [(1e-3, True), (1.0, False)])
-def test_more_noise_is_taken_where_it_is_better_beyond_chance(
-    spread: float, is_taken: bool, generator: torch.Generator
-) -> None:
-    common = torch.rand(100, dtype=torch.float64, generator=generator)
-
-    def trial(_: int, sigma: float, v: float) -> Choice:
-        own = spread * torch.rand(100, dtype=torch.float64, generator=generator)
-        gain = 0.01 if v > module.NOISE else 0.0
-        squares = 9.0 + common + own + abs(math.log(sigma / 8.0)) - gain
-        return Choice(sigma, v, squares.mean().sqrt().item(), squares)
-
-    noisier, plain = trial(100, 8.0, 1.0), trial(100, 8.0, module.NOISE)
-    assert is_clearly_better(noisier, plain) == is_taken
-    assert not is_clearly_better(plain, noisier)
-    assert not is_clearly_better(plain, plain)
-
-
-@pytest.mark.parametrize("labels", [Labels.FORCES, Labels.ENERGIES])
-def test_labels_that_are_all_the_same_are_refused(labels: Labels) -> None:
+@pytest.mark.parametrize("labels", ["forces", "energies"])
+def test_constant_labels_are_refused(labels: str) -> None:
     flat = replace(water(30), energies=torch.ones(30, dtype=torch.float64), forces=torch.zeros_like(water(30).R))
     with pytest.raises(ValueError, match="there is nothing to learn from them"):
-        train(flat, replace(SMALL, labels=labels))
-
-
-@pytest.mark.parametrize(("error", "tolerance"), [(1.0, module.TRIED), (1e-3, 5e-5), (0.0, module.LEAST_LEFT)])
-def test_the_better_the_force_field_the_better_its_equations_are_solved(
-    error: float, tolerance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def experts(*arguments: Any, tolerance: float) -> MolecularExperts:
-        asked.append(tolerance)
-        return molecular_experts(*arguments)
-
-    monkeypatch.setattr(module, "molecular_experts", experts)
-    data = water(20).labelled("cpu")
-    kernel = MolecularKernel(radial=gaussian, shared=torch.ones(3, dtype=torch.float64), permutations=identity(3))
-    deviation = data.residual(Labels.FORCES, torch.zeros((), dtype=torch.float64)).square().mean().sqrt().item()
-    fitted(kernel, data, Labels.FORCES, Choice(8.0, 1e-8, error * deviation))
-    assert asked == [pytest.approx(tolerance)]
-
-
-@pytest.mark.parametrize("radial", [gaussian, matern52])
-def test_the_prior_variance_of_forces_is_that_of_the_covariance(radial: Any, generator: torch.Generator) -> None:
-    shared = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-    kernel = MolecularKernel(radial=radial, shared=shared, permutations=identity(4))
-    geometry = describe(random_molecules(generator, 5))
-    sigma = torch.tensor(1.5, dtype=torch.float64)
-    K = covariance(kernel, geometry, bandwidths=sigma[None], rows=Labels.FORCES)[0]
-    torch.testing.assert_close(prior_force_variance(kernel, geometry, sigma), K.diagonal().mean())
+        trained(replace(SINGLE, labels=labels), flat)
 
 
 def test_malonaldehyde_is_learned_better_than_with_the_kernel_of_sgdml() -> None:
     data = rmd17_malonaldehyde()
     trajectory = read_trajectory(DATA / "rmd17_malonaldehyde_9633.npz")
     pool, new = (trajectory.at(torch.from_numpy(data[name][0])) for name in ("split_train", "split_test"))
-    field, _ = train(pool.at(slice(200)), Training(n=100, validation=40))
+    field, _ = train(pool.at(slice(200)), SINGLE, n=100, validation=40)
     errors = errors_on(field, new)
     assert errors.force_rmse is not None
-    assert errors.force_rmse < 0.087  # what that kernel comes to at its best bandwidth, with 100 configurations
+    assert errors.force_rmse < 0.087  # of that kernel at its best bandwidth, with 100 configurations
 
 
-def test_pairs_may_have_bandwidths_of_their_own() -> None:
-    trained = train(water(60), Training(n=20, validation=10, anisotropic=True))
-    shared = trained.force_field.kernel.shared
-    assert shared[0] == shared[1] != shared[2]
-    assert trained.validation.force_rmse is not None
-    assert trained.validation.force_rmse < 0.01
+# Splits.
 
 
-def test_mixtures_are_trained_too() -> None:
-    trained = train(water(60), Training(n=20, validation=10, labels=Labels.BOTH, mixture=True))
-    assert len(trained.force_field.bandwidths) == 8
-    assert trained.force_field.local_bandwidth(water(3).R).shape == (3,)
-    assert trained.validation.force_rmse is not None
-    assert trained.validation.force_rmse < 0.1
+@pytest.mark.parametrize(("n", "validation", "sizes"), [(70, 15, [70, 15]), (1000, 1000, [80, 20])])
+def test_parts_are_disjoint_and_of_the_size_asked_for(n: int, validation: int, sizes: list[int]) -> None:
+    learned, held_out = split(water(100), n=n, validation=validation, seed=0)
+    assert [len(learned), len(held_out)] == sizes  # at most all there is, a fifth of it set aside
+    assert not torch.isin(learned.R.flatten(), held_out.R.flatten()).any()
+
+
+def test_of_several_trajectories_some_are_set_aside() -> None:
+    learned, held_out = split(replace(water(100), number=torch.arange(100) // 10), n=70, validation=15, seed=0)
+    assert learned.number is not None
+    assert held_out.number is not None
+    assert not torch.isin(learned.number, held_out.number).any()
+    assert len(held_out.number.unique()) == 2
+    few = replace(water(100), number=torch.arange(100) // 50)
+    assert [len(part) for part in split(few, n=70, validation=15, seed=0)] == [70, 15]
+
+
+def test_copies_of_configurations_to_learn_from_are_not_validated_with() -> None:
+    copies = water(20).at(torch.arange(80) % 20)
+    learned, held_out = split(copies, n=20, validation=16, seed=0)
+    assert not torch.isin(fingerprints(held_out.R), fingerprints(learned.R)).any()
+    with pytest.raises(ValueError, match="validation configurations of water are copies"):
+        split(water(1).at(torch.zeros(20, dtype=torch.long)), n=40, validation=20, seed=0)
+
+
+def test_too_few_configurations_are_refused() -> None:
+    with pytest.raises(ValueError, match="need at least 10 configurations, got 9 in water"):
+        trained(trajectory=water(9))
+    with pytest.raises(ValueError, match="must be at least 2 configurations, got 1 and 20"):
+        trained(n=1)

@@ -6,8 +6,8 @@ r = K_* alpha - y_* at the others,
 
     d |r|^2 = 2 r^T dK_* alpha - 2 beta^T dC alpha,    beta = C^-1 K_*^T r.
 
-Here alpha, beta and r are held fixed: what is differentiated are predictions, which take no kernel matrix (see
-`prediction`), and neither C nor its factor. A value with its gradient costs one factorisation of m (3 N - 5) labels.
+Here alpha, beta and r are held fixed: predictions are differentiated, which take no kernel matrix (see `prediction`),
+and neither C nor its factor. A value with its gradient costs one factorisation of m (3 N - 5) labels.
 """
 
 import logging
@@ -20,13 +20,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.molecules.field.expert import factored
+from lobal.molecules.field.directions import ShapeDirections
+from lobal.molecules.field.expert import label_factor
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.prediction import Predictor
-from lobal.molecules.field.product import Internal
 from lobal.molecules.field.radial import RadialKernel
-from lobal.molecules.geometry.descriptor import Geometry
+from lobal.molecules.geometry.descriptor import Descriptors, Geometry
 from lobal.molecules.geometry.permutations import Permutations, check_group, orbits, typical_distance
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ FIRST_BANDWIDTH = 8.0
 # Squared deviations of log Sigma from its mean cost this much of the log error each: pairs that do not matter would
 # drift to infinity otherwise, and pairs that do lose less than a hundredth of what they gain.
 PRIOR = 1e-3
-# Each fold predicts so many others at the most: of malonaldehyde, 128 configurations do that in a second.
+# Most configurations that each fold predicts: of malonaldehyde, 128 configurations do that in a second.
 MOST_PREDICTED = 2000
 # Free log bandwidths start apart by this: as the kernel is symmetric, it has no slope that would part equal ones.
 APART = 0.3
@@ -47,6 +47,11 @@ REACH = 5.0
 # L-BFGS ends where the log of the mean squared error changes by less, or after so many iterations.
 TOLERANCE = 1e-4
 MOST_ITERATIONS = 40
+
+
+def isotropic_bandwidth(values: Descriptors, permutations: Permutations) -> Float[Tensor, " D"]:
+    """The diagonal of Sigma without training: the same multiple of the typical distance for all pairs of atoms."""
+    return (FIRST_BANDWIDTH * typical_distance(values, permutations)).expand(values.shape[1]).contiguous()
 
 
 def trained_bandwidth(
@@ -58,13 +63,12 @@ def trained_bandwidth(
     generator: torch.Generator,
     m: int = 128,
     folds: int = 2,
-    start: Scalar | None = None,
     tied: bool = True,
-    say: Callable[[str], None] = logger.info,
+    on_status: Callable[[str], None] = logger.info,
 ) -> Float[Tensor, " D"]:
     """The diagonal of Sigma with which m configurations predict the labels of all others best.
 
-    So many disjoint folds of m configurations are drawn, or of half of all if these are fewer. Pairs that the group
+    `folds` disjoint sets of m configurations are drawn, or of half of all if these are fewer. Pairs that the group
     maps onto each other share one entry if tied; then the kernel is a single sum over the group. Free entries are
     trained from the tied ones on. The size of Sigma is trained as well: sigma = 1 suits m configurations.
 
@@ -78,22 +82,20 @@ def trained_bandwidth(
             f"permutations of {permutations.shape[1]} atoms were given for molecules of {data.geometry.number_of_atoms}"
         )
     error = PredictionError(drawn_folds(data, labels, m=m, folds=folds, generator=generator), radial, permutations)
-    if start is None:
-        start = FIRST_BANDWIDTH * typical_distance(data.geometry.values, permutations)
-    orbit, centre = orbits(permutations), start.log()
-    log_shared = _minimised(error, centre.expand(len(orbit)), orbit, centre, say)
+    first, orbit = isotropic_bandwidth(data.geometry.values, permutations).log(), orbits(permutations)
+    log_bandwidth = _minimised(error, first, orbit, first[0], on_status)
     if not tied:
-        apart = APART * torch.randn(len(orbit), dtype=centre.dtype, generator=generator).to(centre.device)
+        apart = APART * torch.randn(len(orbit), dtype=first.dtype, generator=generator).to(first.device)
         every = torch.arange(len(orbit), device=orbit.device)
-        log_shared = _minimised(error, log_shared + apart, every, centre, say)
-    return log_shared.exp()
+        log_bandwidth = _minimised(error, log_bandwidth + apart, every, first[0], on_status)
+    return log_bandwidth.exp()
 
 
 class Fold(NamedTuple):
     """Configurations that predict, and others that are predicted."""
 
     known: LabelledMolecules
-    internal: Internal  # of the known ones
+    directions: ShapeDirections  # of the known ones
     others: LabelledMolecules
     labels: Labels
 
@@ -106,7 +108,7 @@ class Fold(NamedTuple):
 def drawn_folds(
     data: LabelledMolecules, labels: Labels, *, m: int, folds: int, generator: torch.Generator
 ) -> list[Fold]:
-    """At most so many disjoint sets of m configurations at random, each with the others to predict."""
+    """Disjoint sets of m configurations at random, at most `folds`, each with the others to predict."""
     n = len(data.geometry.values)
     if n < 2 or m < 1 or folds < 1:
         raise ValueError(
@@ -120,7 +122,7 @@ def drawn_folds(
 def _fold(data: LabelledMolecules, labels: Labels, order: Int[Tensor, " n"], m: int) -> Fold:
     """The first m configurations of that order, and the others, up to a number."""
     known, others = data.part(order[:m]), data.part(order[m : m + MOST_PREDICTED])
-    return Fold(known, Internal.of(known.geometry, labels), others, labels)
+    return Fold(known, ShapeDirections.of(known.geometry, labels), others, labels)
 
 
 @final
@@ -135,34 +137,34 @@ class PredictionError:
     radial: RadialKernel
     permutations: Permutations
 
-    def __call__(self, shared: Float[Tensor, " D"]) -> Scalar:
+    def __call__(self, shared_bandwidth: Float[Tensor, " D"]) -> Scalar:
         """At the diagonal of Sigma.
 
         Where equivalent pairs have equal bandwidths, derivatives hold along changes that keep these equal only.
         """
-        kernel = MolecularKernel(radial=self.radial, shared=shared, permutations=self.permutations)
+        kernel = MolecularKernel(radial=self.radial, shared_bandwidth=shared_bandwidth, permutations=self.permutations)
         sums = torch.stack([squared_error(kernel, fold) for fold in self.folds])
         return sums.sum() / sum(fold.number_predicted for fold in self.folds)
 
 
 def squared_error(kernel: MolecularKernel, fold: Fold) -> Scalar:
     """Sum of the squared errors of all labels that are predicted, with its derivative by Sigma."""
-    known, internal, others, labels = fold
+    known, directions, others, labels = fold
     mean = known.geometry.values.new_zeros(()) if known.energies is None else known.energies.mean()
     rho = NOISE * _prior_variance(kernel, fold)
-    fixed = replace(kernel, shared=kernel.shared.detach())
+    fixed = replace(kernel, shared_bandwidth=kernel.shared_bandwidth.detach())
     with torch.no_grad():
-        C = covariance_along(fixed, internal.moves, bandwidths=rho.new_ones(1))[0]
+        C = covariance_along(fixed, directions.moves, bandwidths=rho.new_ones(1))[0]
         C.diagonal().add_(rho)
-        factor = factored(C)
-        alpha = _solved(factor, internal.reduced(known.residual(labels, mean)))
-    weights = internal.expanded(alpha)
+        factor = label_factor(C)
+        alpha = _solved(factor, directions.reduced(known.residual(labels, mean)))
+    weights = directions.expanded(alpha)
     predicted = _predicted(kernel, known.geometry, weights, others.geometry, labels)
     r = (predicted - others.residual(labels, mean)).detach()
     with torch.no_grad():
         pulled = _predicted(fixed, others.geometry, r, known.geometry, labels)
-        beta = _solved(factor, internal.reduced(pulled))
-    image = internal.reduced(_predicted(kernel, known.geometry, weights, known.geometry, labels)) + rho * alpha
+        beta = _solved(factor, directions.reduced(pulled))
+    image = directions.reduced(_predicted(kernel, known.geometry, weights, known.geometry, labels)) + rho * alpha
     slope = 2.0 * ((r * predicted).sum() - (beta * image).sum())
     return r.square().sum() + (slope - slope.detach())  # the latter is zero, and has the derivative
 
@@ -184,9 +186,9 @@ def _predicted(
 def _prior_variance(kernel: MolecularKernel, fold: Fold) -> Scalar:
     """The variance under lambda = 1 of a force along one of the directions, on average; or that of the energy."""
     if not fold.labels.forces:
-        return kernel.shared.new_ones(())
-    slope = -2.0 * kernel.radial(kernel.shared.new_zeros(())).first
-    return slope * (fold.internal.moves.jacobians / kernel.shared).square().sum(-1).mean()
+        return kernel.shared_bandwidth.new_ones(())
+    slope = -2.0 * kernel.radial(kernel.shared_bandwidth.new_zeros(())).first
+    return slope * (fold.directions.moves.jacobians / kernel.shared_bandwidth).square().sum(-1).mean()
 
 
 def _minimised(
@@ -194,9 +196,9 @@ def _minimised(
     first: Float[Tensor, " D"],
     kinds: Int[Tensor, " D"],
     centre: Scalar,
-    say: Callable[[str], None],
+    on_status: Callable[[str], None],
 ) -> Float[Tensor, " D"]:
-    """The log of Sigma of least error by L-BFGS, equal for pairs of one kind, as it is at the first already."""
+    """The log of Sigma of least error by L-BFGS, equal for pairs of one kind, as in `first`."""
     number = int(kinds.max()) + 1
     reached = ((first - centre) / REACH).clamp(-0.9, 0.9).atanh()
     theta = torch.empty_like(first[:number]).index_copy_(0, kinds, REACH * reached).requires_grad_()
@@ -210,19 +212,19 @@ def _minimised(
     )
     evaluations = 0
 
-    def log_shared() -> Float[Tensor, " D"]:
+    def log_bandwidth() -> Float[Tensor, " D"]:
         return centre + REACH * (theta / REACH).tanh()[kinds]
 
     def closure() -> Scalar:
         nonlocal evaluations
         evaluations += 1
         optimiser.zero_grad()
-        values = log_shared()
+        values = log_bandwidth()
         squared = error(values.exp())
         loss = squared.log() + PRIOR * (values - values.mean()).square().sum()
         loss.backward()
-        say(f"bandwidths of {number} kinds of pairs, evaluation {evaluations}: error {squared.sqrt().item():.4g}")
+        on_status(f"bandwidths of {number} kinds of pairs, evaluation {evaluations}: error {squared.sqrt().item():.4g}")
         return loss.detach()
 
     optimiser.step(closure)
-    return log_shared().detach()
+    return log_bandwidth().detach()

@@ -27,11 +27,11 @@ from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RADIAL_KERNELS, radial_kernel_named
 from lobal.molecules.geometry.descriptor import Positions, describe
 
-KIND = "force field"  # how a file says what it holds
+KIND = "force field"  # of the file
 GATE_KIND = "ordinal"
-VERSION = 1  # of what a force field's file holds, within the format of `record.files`
+VERSION = 1  # of a force field's file, within the format of `core.files`
 TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
-LEARNED = "learned"  # a tensor that files may have or not
+LEARNED = "learned"  # an optional tensor of files
 FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
 # Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
 DESCRIBED_TOGETHER = 2**17
@@ -51,10 +51,10 @@ class Prediction(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class ForceField:
-    """What configurations, and the weights of their labels, say about others.
+    """Energies and forces of a molecule, predicted from weighted configurations.
 
-    These are the ones learned from or, of sparse experts, the inducing ones among them. Of several experts, one
-    bandwidth and one row of weights each, a gate says which is in charge where; without one there is one expert.
+    These are the ones learned from or, of sparse experts, the inducing ones among them. Experts have one bandwidth and
+    one row of weights each. A gate weights several of them at each configuration; without one there is one expert.
     """
 
     species: Int[Tensor, " N"]  # atomic numbers
@@ -64,7 +64,7 @@ class ForceField:
     positions: Positions  # of the configurations with these labels, Angstrom
     weights: Float[Tensor, "L m"]  # lambda alpha, of all labels
     constants: Float[Tensor, " L"]  # added to the energies
-    about: dict[str, Any]  # how it came about, in plain words and numbers
+    about: dict[str, Any]  # how it was trained, as JSON can hold it
     gate: MolecularGate | None = None
     learned: Int[Tensor, " k"] | None = None  # fingerprints of what was learned from, if not of these positions alone
 
@@ -83,9 +83,9 @@ class ForceField:
         about: dict[str, Any],
         learned: Float[Tensor, "k N 3"] | None = None,
     ) -> "ForceField":
-        """The force field of experts that were given labels at these positions.
+        """The force field of experts that predict with configurations at these positions.
 
-        Sparse experts: the positions are those of the inducing configurations, and `learned` those of all.
+        For sparse experts `positions` are those of the inducing configurations, and `learned` those of all.
         """
         return cls(
             species=species,
@@ -101,7 +101,7 @@ class ForceField:
         )
 
     def expert(self, number: int) -> "ForceField":
-        """One of the experts alone, in charge everywhere."""
+        """The force field of one of the experts alone."""
         one = slice(number, number + 1)
         return replace(
             self,
@@ -113,12 +113,12 @@ class ForceField:
         )
 
     def has_learned_from(self, R: Positions) -> Bool[Tensor, " n"]:
-        """Which configurations it was given the labels of; they are recognised by their exact positions."""
+        """Whether labels of each configuration were learned from, recognised by exact positions."""
         return torch.isin(fingerprints(R), fingerprints(self.positions) if self.learned is None else self.learned)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Weights contracted with the Jacobians, once."""
+        """Weights contracted with the Jacobians."""
         return Predictor.of(
             self.kernel,
             describe(self.positions),
@@ -136,7 +136,7 @@ class ForceField:
         return self.predict_local(R)[0]
 
     def predict_local(self, R: Any) -> tuple[Prediction, Float[ndarray, " n"] | None]:  # noqa: ANN401 - as above
-        """Energies and forces, and of a mixture the local bandwidth as well, which comes by on the way."""
+        """Energies and forces, and the local bandwidth if the force field is a mixture."""
         geometry = describe(self._positions(R))
         if self.gate is None:
             energies, forces = self.predictor.at(geometry)
@@ -183,7 +183,7 @@ class ForceField:
             self.weights,
             self.constants,
             self.bandwidths,
-            self.kernel.shared,
+            self.kernel.shared_bandwidth,
             self.kernel.permutations,
         )
         radial = next(name for name, kernel in RADIAL_KERNELS.items() if kernel is self.kernel.radial)
@@ -212,8 +212,8 @@ class ForceField:
         tensors, fields = load_record(path)
         if fields.get("kind") != KIND or not set(TENSORS) <= tensors.keys():
             raise ValueError(
-                f"{os.fspath(path)!r} is a file of lobal's, but no force field; a model or a step of a campaign "
-                "is loaded with MixtureRegressor.load or ActiveLearner.load"
+                f"{os.fspath(path)!r} is a file of lobal, but not a force field; load models with "
+                "MixtureRegressor.load and campaigns with ActiveLearner.load"
             )
         if fields["version"] > VERSION or fields["gate"] not in (None, GATE_KIND):
             raise ValueError(
@@ -226,7 +226,7 @@ class ForceField:
         radial = radial_kernel_named(fields["radial"])
         return cls(
             species=species,
-            kernel=MolecularKernel(radial=radial, shared=shared, permutations=permutations),
+            kernel=MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=permutations),
             bandwidths=bandwidths,
             labels=Labels[fields["labels"]],
             positions=positions,
@@ -239,7 +239,7 @@ class ForceField:
 
 
 def fingerprints(R: Positions) -> Int[Tensor, " n"]:
-    """A number for every configuration that hardly any other has, whatever the device."""
+    """A hash of every configuration, the same on all devices."""
     digests = (hashlib.blake2b(row.tobytes(), digest_size=FINGERPRINT_BYTES).digest() for row in R.cpu().numpy())
     return torch.from_numpy(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
 
@@ -255,9 +255,9 @@ def _prediction(energies: Float[Tensor, "1 n"], forces: Float[Tensor, "1 n N 3"]
 
 
 def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
-    """All that a gate is made of but the permutations, which are the force field's."""
+    """The tensors of a gate but for the permutations, which are the force field's."""
     features, channel = gate.features, gate.channel
-    kept = (features.points, features.kernel.shared[0], gate.scale, channel.mean, channel.whitened_mean)
+    kept = (features.points, features.width, gate.scale, channel.mean, channel.whitened_mean)
     return dict(zip(GATE_TENSORS, kept, strict=True))
 
 

@@ -5,8 +5,8 @@ phi = R^-1 k(Z, z), so that permuted, moved and turned molecules have the same. 
 is an energy without forces among its labels: `Predictor` gives it together with its derivative, which the forces of a
 mixture need (see `mixture`).
 
-The two experts next to the position share the answer. In between, weights follow 3 t^2 - 2 t^3, whose derivative
-vanishes at either end: energies then have continuous forces, which those of linear interpolation have not.
+Predictions are interpolated between the two experts next to the position. Weights follow 3 t^2 - 2 t^3, whose
+derivative vanishes at either end: forces are then continuous, which they are not under linear interpolation.
 """
 
 from dataclasses import dataclass, replace
@@ -17,15 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.core.arrays import Inputs, Scalar
+from lobal.core.arrays import Scalar
 from lobal.core.kernels import safe_cholesky, whitened
 from lobal.mixture.analytic.ordinal import Channel
-from lobal.mixture.gate import Gate
-from lobal.molecules.field.kernel import MolecularKernel, along_coordinates, covariance_along
+from lobal.molecules.field.kernel import MolecularKernel, covariance_along, energies_at
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import gaussian
-from lobal.molecules.geometry.descriptor import Geometry, describe
+from lobal.molecules.geometry.descriptor import Geometry
 from lobal.molecules.geometry.permutations import Permutations
 
 
@@ -58,30 +57,35 @@ class GateFeatures:
     @classmethod
     def at(cls, points: Float[Tensor, "m D"], *, width: Scalar, permutations: Permutations) -> "GateFeatures":
         """Features at inducing configurations; factors their kernel matrix."""
-        shared = width.expand(points.shape[1]).contiguous()
-        kernel = MolecularKernel(radial=gaussian, shared=shared, permutations=permutations)
+        isotropic = width.expand(points.shape[1]).contiguous()
+        kernel = MolecularKernel(radial=gaussian, shared_bandwidth=isotropic, permutations=permutations)
         return cls(points=points, kernel=kernel, factor=safe_cholesky(_energies(kernel, points, points)).lower)
 
     def __call__(self, values: Float[Tensor, "n D"]) -> Float[Tensor, "n m"]:
         """Features of configurations given by their descriptors."""
         return whitened(self.factor[None], _energies(self.kernel, values, self.points)[None])[0]
 
+    @property
+    def width(self) -> Scalar:
+        """The bandwidth of the kernel."""
+        return self.kernel.shared_bandwidth[0]
+
 
 def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]) -> Float[Tensor, "n m"]:
     """Covariances of energies."""
-    near, far = (along_coordinates(bare(values), Labels.ENERGIES) for values in (left, right))
-    return covariance_along(kernel, near, far, bandwidths=torch.ones_like(left[0, :1]))[0]
+    unit = torch.ones_like(left[0, :1])
+    return covariance_along(kernel, energies_at(left), energies_at(right), bandwidths=unit)[0]
 
 
-def bare(values: Float[Tensor, "n D"]) -> Geometry:
-    """Configurations of which only energies are spoken of: their gradients do not count."""
+def without_gradients(values: Float[Tensor, "n D"]) -> Geometry:
+    """Configurations whose energies alone are needed."""
     return Geometry(values, values.new_zeros(*values.shape, 3))
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class MolecularGate(Gate):
-    """Expert probabilities of configurations, whose positions as a `Gate` are flattened to rows (n, 3 N)."""
+class MolecularGate:
+    """Expert probabilities of configurations."""
 
     features: GateFeatures
     scale: Scalar  # lambda_G, in squared steps of the ladder
@@ -93,19 +97,19 @@ class MolecularGate(Gate):
         kernel = self.features.kernel
         features = GateFeatures(
             points=self.features.points.to(device),
-            kernel=replace(kernel, shared=kernel.shared.to(device), permutations=kernel.permutations.to(device)),
+            kernel=replace(
+                kernel,
+                shared_bandwidth=kernel.shared_bandwidth.to(device),
+                permutations=kernel.permutations.to(device),
+            ),
             factor=self.features.factor.to(device),
         )
         channel = Channel(*(part.to(device) for part in self.channel))
         return replace(self, features=features, scale=self.scale.to(device), channel=channel)
 
-    def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
-        """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
-        return self.at(describe(X.unflatten(1, (-1, 3))))
-
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
-        """The same of configurations already described."""
-        position = self._position.at(bare(geometry.values)).energies[0] + self.channel.mean
+        """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
+        position = self._position.at(without_gradients(geometry.values)).energies[0] + self.channel.mean
         return smooth_weights(position, self.n_experts).value
 
     def with_slopes(self, geometry: Geometry) -> tuple[Weights, Float[Tensor, "n N 3"]]:
@@ -120,7 +124,7 @@ class MolecularGate(Gate):
         coefficients: Tensor = torch.linalg.solve_triangular(self.features.factor.mT, b[:, None], upper=True)
         return Predictor.of(
             self.features.kernel,
-            bare(self.features.points),
+            without_gradients(self.features.points),
             coefficients.mT,
             bandwidths=torch.ones_like(self.scale)[None],
             labels=Labels.ENERGIES,

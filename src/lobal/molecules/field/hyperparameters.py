@@ -39,5 +39,5 @@ def prior_force_variance(kernel: MolecularKernel, geometry: Geometry, bandwidth:
     -2 g'(0) / sigma^2 times the mean diagonal of J^T A J; each pair moves with two atoms.
     """
     slope = -2.0 * kernel.radial(torch.zeros_like(bandwidth)).first / bandwidth.square()
-    squares = (geometry.gradients / kernel.shared[:, None]).square().sum((1, 2)).mean()
+    squares = (geometry.gradients / kernel.shared_bandwidth[:, None]).square().sum((1, 2)).mean()
     return slope * 2.0 * squares / (3 * geometry.number_of_atoms)

@@ -29,12 +29,11 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import squared_distances
-from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import RadialKernel
-from lobal.molecules.geometry.descriptor import Geometry, dense_jacobian
+from lobal.molecules.geometry.descriptor import Geometry
 from lobal.molecules.geometry.permutations import Permutations, check_group, descriptor_permutations
 
-# Numbers in one block of force covariances: on a CPU it stays in the cache, a GPU wants as much as there is room for.
+# Numbers in one block of force covariances: on a CPU it stays in the cache, a GPU is faster with large blocks.
 BLOCK_ENTRIES = 2**19
 GPU_BLOCK_ENTRIES = 2**25
 # Permuted bandwidths that differ by less than rounding are the same.
@@ -44,26 +43,26 @@ SAME_BANDWIDTH = 1e-12
 @final
 @dataclass(frozen=True, kw_only=True)
 class MolecularKernel:
-    """All that defines the covariance but the bandwidths sigma_l."""
+    """The kernel but for the bandwidths sigma_l."""
 
     radial: RadialKernel  # g
-    shared: Float[Tensor, " D"]  # diagonal of Sigma
+    shared_bandwidth: Float[Tensor, " D"]  # diagonal of Sigma
     permutations: Permutations  # a group, the identity first
 
     def __post_init__(self) -> None:
         check_group(self.permutations)
         N = self.permutations.shape[1]
-        if self.shared.shape != (N * (N - 1) // 2,):
+        if self.shared_bandwidth.shape != (N * (N - 1) // 2,):
             raise ValueError(
                 f"the bandwidth of {N} atoms must have {N * (N - 1) // 2} entries, one per pair of atoms, "
-                f"got shape {tuple(self.shared.shape)}"
+                f"got shape {tuple(self.shared_bandwidth.shape)}"
             )
-        if not (torch.isfinite(self.shared).all() and (self.shared > 0.0).all()):
-            raise ValueError(f"bandwidths must be finite and above zero, got {self.shared.tolist()}")
+        if not (torch.isfinite(self.shared_bandwidth).all() and (self.shared_bandwidth > 0.0).all()):
+            raise ValueError(f"bandwidths must be finite and above zero, got {self.shared_bandwidth.tolist()}")
 
     def check(self, geometry: Geometry) -> None:
-        """Refuse configurations of another molecule."""
-        if geometry.values.shape[1:] != self.shared.shape:
+        """Raise a ValueError for configurations of another molecule."""
+        if geometry.values.shape[1:] != self.shared_bandwidth.shape:
             raise ValueError(
                 f"the kernel is one of molecules of {self.permutations.shape[1]} atoms, "
                 f"got configurations of {geometry.number_of_atoms}"
@@ -71,11 +70,11 @@ class MolecularKernel:
 
     def scales(self) -> "Scales":
         """Distinct permuted bandwidths and the share of the double sum that each has."""
-        permuted = self.shared[descriptor_permutations(self.permutations)]
+        permuted = self.shared_bandwidth[descriptor_permutations(self.permutations)]
         same = ((permuted[:, None] - permuted).abs() <= SAME_BANDWIDTH * permuted).all(-1)
         first = same.int().argmax(1)  # of each permutation: the first one with the same bandwidth
         distinct, count = first.unique(return_counts=True)
-        return Scales(permuted[distinct], count.to(self.shared.dtype) / len(permuted))
+        return Scales(permuted[distinct], count.to(self.shared_bandwidth.dtype) / len(permuted))
 
 
 class Scales(NamedTuple):
@@ -101,52 +100,29 @@ class Moves(NamedTuple):
         return self.with_energies + len(self.jacobians)
 
     def at(self, rows: slice | Int[Tensor, " m"]) -> "Moves":
-        """Some of the configurations."""
+        """The configurations of some rows."""
         return Moves(self.values[rows], self.jacobians[:, rows], self.with_energies)
 
 
-def along_coordinates(geometry: Geometry, labels: Labels) -> Moves:
-    """Each atom along each axis: what force labels are."""
-    none = geometry.values.new_zeros(0, *geometry.values.shape)
-    J = dense_jacobian(geometry).permute(2, 0, 1).contiguous() if labels.forces else none
-    return Moves(geometry.values, J, labels.energies)
-
-
-def covariance(
-    kernel: MolecularKernel,
-    left: Geometry,
-    right: Geometry | None = None,
-    *,
-    bandwidths: Bandwidths,
-    rows: Labels = Labels.BOTH,
-    columns: Labels | None = None,
-) -> Float[Tensor, "L n_rows n_columns"]:
-    """Covariances of all labels on the left with all on the right, one matrix per bandwidth sigma_l.
-
-    Labels are sorted by configuration, of each the energy first: (E, F) is what the paper calls k(z, z'). Without a
-    right side (and without other labels there) the left side is taken with itself, and half of it computed.
-    Differentiable in bandwidths and Sigma.
-
-    Raises:
-        ValueError: a side has another number of atoms than the kernel.
-    """
-    mirrored = right is None and columns in (None, rows)
-    right, columns = right or left, columns or rows
-    for geometry in (left, right):
-        kernel.check(geometry)
-    far = None if mirrored else along_coordinates(right, columns)
-    return covariance_along(kernel, along_coordinates(left, rows), far, bandwidths=bandwidths)
+def energies_at(values: Float[Tensor, "n D"]) -> Moves:
+    """Configurations with energies as their only labels."""
+    return Moves(values, values.new_zeros(0, *values.shape), with_energies=True)
 
 
 def covariance_along(
     kernel: MolecularKernel, left: Moves, right: Moves | None = None, *, bandwidths: Bandwidths
 ) -> Float[Tensor, "L n_rows n_columns"]:
-    """`covariance` of energies, and of forces along whichever directions."""
+    """Covariances of energies, and of forces along directions, one matrix per bandwidth sigma_l.
+
+    Labels are sorted by configuration, of each the energy first: (E, F) is what the paper calls k(z, z'). Without a
+    right side the left side is taken with itself, and half of it computed. Differentiable in bandwidths and Sigma.
+    """
     mirrored, right = right is None, right or left
     n, m, a, b = len(left.values), len(right.values), left.width, right.width
     K = left.values.new_empty(len(bandwidths), n, a, m, b)
     terms = _Terms.of(kernel, right, bandwidths)
-    edge = block_edge(a * b, K.device)
+    # Configurations per block on either side.
+    edge = max(1, math.isqrt((GPU_BLOCK_ENTRIES if K.is_cuda else BLOCK_ENTRIES) // (a * b)))
     for i in _slices(0, n, edge):
         near = terms.left(left.at(i))
         for j in _slices(i.start if mirrored else 0, m, edge):
@@ -155,25 +131,6 @@ def covariance_along(
             if mirrored and j.start > i.start:
                 K[:, j, :, i] = block.permute(0, 4, 3, 2, 1)
     return K.flatten(3, 4).flatten(1, 2)
-
-
-def energy_variances(kernel: MolecularKernel, geometry: Geometry, *, bandwidths: Bandwidths) -> Float[Tensor, "L n"]:
-    """Prior variance of the energy of each configuration.
-
-    It is one far from the configuration's own permutations, and the order of the group where they coincide.
-    """
-    Phi = geometry.values
-    delta = Phi[:, None] - Phi[:, descriptor_permutations(kernel.permutations)]  # (n, g, D)
-    scales = kernel.scales()
-    precision = scales.bandwidths.square().reciprocal()
-    squared = torch.einsum("ngd,bd->bng", delta.square(), precision)
-    g = kernel.radial(squared * bandwidths.square().reciprocal()[:, None, None, None]).value
-    return torch.einsum("lbng,b->ln", g, scales.weights)
-
-
-def block_edge(entries: int, device: torch.device) -> int:
-    """Configurations per block on either side, if a pair of them has so many covariances."""
-    return max(1, math.isqrt((GPU_BLOCK_ENTRIES if device.type == "cuda" else BLOCK_ENTRIES) // entries))
 
 
 class _Side(NamedTuple):
@@ -241,7 +198,7 @@ class _Terms:
 
 
 class _Pair(NamedTuple):
-    """What the covariances under all bandwidths share, with delta = Phi - Phi'."""
+    """Terms that the covariances under all bandwidths have in common, with delta = Phi - Phi'."""
 
     squared: Float[Tensor, "n m"]  # delta^T A delta
     left: Float[Tensor, "c n m"]  # J^T A delta

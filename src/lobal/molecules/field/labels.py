@@ -1,4 +1,4 @@
-"""Energies and forces: which of them are known, and in which order they stand in a vector."""
+"""Energies and forces as labels: which of them there are, and their order in a vector."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +13,7 @@ from lobal.molecules.geometry.descriptor import Geometry, Positions, describe
 
 @final
 class Labels(Enum):
-    """What is known, or asked for, at a configuration; energies come before forces."""
+    """Which labels a configuration has; energies come before forces."""
 
     ENERGIES = (True, False)
     FORCES = (False, True)
@@ -29,13 +29,20 @@ class Labels(Enum):
         """Whether the forces are among them."""
         return self.value[1]
 
+    @classmethod
+    def named(cls, name: str) -> "Labels":
+        """The labels of that name: "energies", "forces" or "both"."""
+        if name.upper() not in cls.__members__:
+            raise ValueError(f"labels must be one of {', '.join(cls.__members__).lower()}, got {name!r}")
+        return cls[name.upper()]
+
     def width(self, number_of_atoms: int) -> int:
         """Labels per configuration: 1, 3 N or 1 + 3 N."""
         return self.energies + 3 * number_of_atoms * self.forces
 
 
 class EnergiesForces(NamedTuple):
-    """What every expert says at every configuration."""
+    """Predictions of every expert at every configuration."""
 
     energies: Float[Tensor, "L n"]
     forces: Float[Tensor, "L n N 3"]
@@ -58,7 +65,7 @@ class LabelledMolecules:
 
     @staticmethod
     def check(R: Positions, *, energies: Tensor | None, forces: Tensor | None) -> None:
-        """Refuse labels of other shapes than the positions have, and those that are not finite."""
+        """Raise a ValueError for labels that do not have the shape of the positions or are not finite."""
         for name, labels, shape in (("energies", energies, R.shape[:1]), ("forces", forces, R.shape)):
             if labels is not None:
                 _check(labels, name, shape)
@@ -69,7 +76,7 @@ class LabelledMolecules:
         return LabelledMolecules(geometry=self.geometry.at(rows), energies=energies, forces=forces)
 
     def residual(self, labels: Labels, mean: Float[Tensor, ""]) -> Float[Tensor, "n w"]:
-        """y - mu of the labels that are learned from: mu is the energies', forces have mean zero."""
+        """y - mu of the given labels; mu is the mean of energies, forces have mean zero."""
         columns = []
         if labels.energies:
             columns.append((_given(self.energies, "energies") - mean)[:, None])
@@ -79,7 +86,7 @@ class LabelledMolecules:
 
 
 def split_labels(values: Float[Tensor, "L labels"], labels: Labels, number_of_atoms: int) -> EnergiesForces:
-    """Numbers sorted as labels are, taken apart; zero for what is not among the labels."""
+    """Energies and forces from a vector in the order of labels; zero for what is not among the labels."""
     each = values.unflatten(1, (-1, labels.width(number_of_atoms)))
     energies = each[..., 0] if labels.energies else torch.zeros_like(each[..., 0])
     if not labels.forces:
@@ -98,5 +105,5 @@ def _check(labels: Tensor, name: str, shape: torch.Size) -> None:
 
 def _given(labels: Tensor | None, name: str) -> Tensor:
     if labels is None:
-        raise ValueError(f"{name} are to be learned from, but none were given")
+        raise ValueError(f"{name} are needed as labels, but the configurations have none")
     return labels

@@ -55,15 +55,17 @@ class Predictor:
         bandwidths: Bandwidths,
         labels: Labels,
     ) -> "Predictor":
-        """Contract the weights of all training labels (as `covariance` sorts them) with the Jacobians."""
+        """Contract the weights of all training labels (in the order of `covariance_along`) with the Jacobians."""
         kernel.check(training)
         w_E, w_F = split_labels(weights, labels, training.number_of_atoms)
-        bare = cls.bare(kernel, training.values, bandwidths=bandwidths)
-        return bare.weighted(w_E if labels.energies else None, jacobian_product(training, w_F))
+        unweighted = cls.unweighted(kernel, training.values, bandwidths=bandwidths)
+        return unweighted.weighted(w_E if labels.energies else None, jacobian_product(training, w_F))
 
     @classmethod
-    def bare(cls, kernel: MolecularKernel, values: Float[Tensor, "n D"], *, bandwidths: Bandwidths) -> "Predictor":
-        """All that does not depend on the weights, with slopes of zero."""
+    def unweighted(
+        cls, kernel: MolecularKernel, values: Float[Tensor, "n D"], *, bandwidths: Bandwidths
+    ) -> "Predictor":
+        """A predictor with slopes of zero: everything that does not depend on the weights."""
         columns = descriptor_permutations(kernel.permutations)
         scales, centre = kernel.scales(), values.mean(0)
         anchors = (values[:, columns] - centre).flatten(0, 1)
@@ -81,7 +83,7 @@ class Predictor:
         )
 
     def weighted(self, w_E: Float[Tensor, "L n"] | None, pulled: Float[Tensor, "L n D"]) -> "Predictor":
-        """The same anchors with weights of their energies, if these are labels, and J w_F."""
+        """The predictor with weights of energies, if these are labels, and J w_F."""
         slopes = (
             2.0 * self.bandwidths.square().reciprocal()[:, None, None] * pulled[..., self.permutations].flatten(1, 2)
         )
@@ -93,7 +95,7 @@ class Predictor:
         )
 
     def experts(self, some: slice) -> "Predictor":
-        """Some of the L predictions alone."""
+        """A predictor of some of the L experts."""
         return replace(
             self,
             bandwidths=self.bandwidths[some],

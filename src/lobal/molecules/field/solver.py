@@ -1,20 +1,20 @@
 """Weights alpha = (lambda K + v I)^-1 y of one expert by preconditioned conjugate gradients.
 
 The covariance C of molecules has eigenvalues over ten orders of magnitude, few of them large. The preconditioner is C
-with some couplings left out: a small set of configurations, the shared ones, is coupled to all, the others to those in
-the same group only *beyond* what the shared ones explain. Ordered so, with R the factor of the shared block,
-U = R^-1 C_shared,rest and S_g the blocks of what is left, C - U^T U,
+with some couplings left out: a small set of configurations, the landmarks, is coupled to all others; these are coupled
+to others in the same group only *beyond* what the landmarks explain. Ordered so, with R the factor of the landmarks'
+block, U = R^-1 C_landmarks,rest and S_g the blocks of what is left, C - U^T U,
 
     P = [R 0; U^T F] [R 0; U^T F]^T,   F = diag(F_1 ... F_G),   F_g F_g^T = S_g.
 
 Eliminating block by block keeps the digits that a formula for the inverse of low rank plus diagonal loses: an error in
-F is damped by S, which is small, and not multiplied by C. For this reason single precision is enough for the F_g, and
-conjugate gradients with residuals in double precision make up for it. One group is a Cholesky factorisation in mixed
+F is damped by S, which is small, and not multiplied by C. Single precision is therefore enough for the F_g; conjugate
+gradients with residuals in double precision correct for it. One group is a Cholesky factorisation in mixed
 precision; groups of one configuration are FITC's approximation.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -25,9 +25,11 @@ from torch import Tensor
 from lobal.core.arrays import Scalar
 from lobal.core.kernels import safe_cholesky
 from lobal.experts.interface import Hyperparameters
-from lobal.molecules.field.kernel import MolecularKernel, Moves, covariance_along
+from lobal.molecules.field.directions import ShapeDirections
+from lobal.molecules.field.kernel import BLOCK_ENTRIES, GPU_BLOCK_ENTRIES, MolecularKernel, Moves, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
-from lobal.molecules.field.product import CovarianceProduct, Internal
+from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.radial import Radial
 from lobal.molecules.geometry.clustering import far_apart
 
 logger = logging.getLogger(__name__)
@@ -36,10 +38,12 @@ logger = logging.getLogger(__name__)
 # malonaldehyde, errors at other configurations are those of a factorisation to four digits from 1e-4 on.
 TOLERANCE = 1e-5
 MOST_ITERATIONS = 1000
-# One in so many configurations is shared, up to so many labels, and up to so many numbers in U (1 GiB).
-CONFIGURATIONS_PER_SHARED = 5
-MOST_SHARED = 2500
+# One in so many configurations is a landmark, up to so many labels, and up to so many numbers in U (1 GiB).
+CONFIGURATIONS_PER_LANDMARK = 5
+MOST_LANDMARK_LABELS = 2500
 MOST_COUPLINGS = 2**27
+# Kernel values and their derivatives are kept where they take at most so many numbers (2 GiB), else computed again.
+STORED_ENTRIES = 2**28
 # Labels per group. For 500 configurations of malonaldehyde, 3000 take fewer iterations and as much time.
 GROUP = 1000
 # Columns of what is left computed at a time.
@@ -49,7 +53,7 @@ SINGLE_JITTER = 1e-6
 
 
 class Solution(NamedTuple):
-    """Weights, and how well they solve the equations."""
+    """Weights and the residual of the equations."""
 
     weights: Float[Tensor, " m"]
     residual: float  # |y - C alpha| / |y|
@@ -65,23 +69,22 @@ def solved(
     hyperparameters: Hyperparameters,
     tolerance: float = TOLERANCE,
 ) -> Solution:
-    """Weights of all labels, as a Cholesky factor gives them, but zero where forces cannot be predicted.
+    """Weights of all labels, as a Cholesky factor gives them, but zero along directions that change no shape.
 
-    These are the directions that move or turn a molecule as a whole; weights along them predict nothing. The noise is
-    one number. O(n^2 |G| D) time an iteration, and memory without any n^2 N^2.
+    O(n^2 |G| D) time an iteration, and memory without any n^2 N^2.
     """
-    internal = Internal.of(data.geometry, labels)
-    y = internal.reduced(data.residual(labels, hyperparameters.mean))
+    directions = ShapeDirections.of(data.geometry, labels)
+    y = directions.reduced(data.residual(labels, hyperparameters.mean))
     scale, noise = hyperparameters.scale, hyperparameters.noise
-    K = CovarianceProduct.of(kernel, internal.moves, bandwidth=bandwidth, scale=scale)
-    P = Elimination.of(kernel, internal.moves, bandwidth=bandwidth, scale=scale, noise=noise)
+    K = CovarianceOperator.of(kernel, directions.moves, bandwidth=bandwidth, scale=scale)
+    P = Elimination.of(kernel, directions.moves, bandwidth=bandwidth, scale=scale, noise=noise)
     alpha, residual, iterations = conjugate_gradients(lambda w: K(w) + noise * w, P, y, tolerance=tolerance)
     logger.info("%d labels: residual %.1e after %d iterations", y.numel(), residual, iterations)
-    return Solution(internal.expanded(alpha).flatten(), residual, iterations)
+    return Solution(directions.expanded(alpha).flatten(), residual, iterations)
 
 
 def conjugate_gradients(
-    product: Callable[[Tensor], Tensor],
+    operator: Callable[[Tensor], Tensor],
     precondition: Callable[[Tensor], Tensor],
     y: Float[Tensor, "*shape"],
     *,
@@ -90,13 +93,13 @@ def conjugate_gradients(
 ) -> tuple[Float[Tensor, "*shape"], float, int]:
     """C^-1 y, the relative residual that is left, and the number of iterations.
 
-    The flexible variant: the step after next need not be conjugate to a preconditioner that rounds.
+    The flexible variant, which allows for rounding in the preconditioner.
     """
     alpha, r, size = torch.zeros_like(y), y, y.norm()
     z = precondition(r)
     direction, r_z, iteration = z, (r * z).sum(), 0
     while r.norm() > tolerance * size and iteration < most_iterations:
-        image = product(direction)
+        image = operator(direction)
         step = r_z / (direction * image).sum()
         alpha = alpha + step * direction
         before, r = r, r - step * image
@@ -104,8 +107,49 @@ def conjugate_gradients(
         direction = z + ((r - before) * z).sum() / r_z * direction
         r_z = (r * z).sum()
         iteration += 1
-    left = (y - product(alpha)).norm() / size if size > 0.0 else size
-    return alpha, float(left), iteration
+    remaining = (y - operator(alpha)).norm() / size if size > 0.0 else size
+    return alpha, float(remaining), iteration
+
+
+@final
+@dataclass(frozen=True)
+class CovarianceOperator:
+    """The map from weights of all labels to lambda K times them, for one bandwidth, without the matrix K.
+
+    A product with K is a prediction at the configurations learned from (see `prediction`), in which distances, and
+    with them g, g' and g'', are the same for every vector. It costs O(n^2 |G| D), and O(n^2 |G|) memory, where a
+    matrix takes O(n^2 N^2) of both and O(n^2 |G| D N^2) to be set up.
+    """
+
+    moves: Moves
+    scale: Scalar  # lambda
+    predictor: Predictor
+    radials: list[Radial] | None  # kernel values of all parts, where there is room for them
+
+    @classmethod
+    def of(cls, kernel: MolecularKernel, moves: Moves, *, bandwidth: Scalar, scale: Scalar) -> "CovarianceOperator":
+        """Computes kernel values where they take at most `STORED_ENTRIES` numbers."""
+        predictor = Predictor.unweighted(kernel, moves.values, bandwidths=bandwidth[None])
+        operator = cls(moves, scale, predictor, None)
+        if len(Radial._fields) * len(moves.values) * predictor.offsets.numel() > STORED_ENTRIES:
+            return operator
+        return cls(moves, scale, predictor, [predictor.radials(values) for values in operator._parts()])
+
+    def __call__(self, weights: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+        """Labels predicted with the given weights."""
+        e = int(self.moves.with_energies)
+        pulled = torch.einsum("cnd,nc->nd", self.moves.jacobians, weights[:, e:])
+        predictor = self.predictor.weighted(weights[None, :, 0] if e else None, pulled[None])
+        radials = self.radials or (predictor.radials(values) for values in self._parts())
+        parts = [predictor.contracted(values, g) for values, g in zip(self._parts(), radials, strict=True)]
+        energies, slope = (torch.cat(columns, dim=1)[0] for columns in zip(*parts, strict=True))
+        forces = -torch.einsum("cnd,nd->nc", self.moves.jacobians, slope)
+        return self.scale * torch.cat([energies[:, None][:, :e], forces], dim=1)
+
+    def _parts(self) -> Iterator[Float[Tensor, "m D"]]:
+        """Configurations in parts: on a CPU, intermediate results stay in the cache."""
+        entries = GPU_BLOCK_ENTRIES if self.moves.values.is_cuda else BLOCK_ENTRIES
+        return iter(self.moves.values.split(max(1, entries // self.predictor.offsets.numel())))
 
 
 class _Group(NamedTuple):
@@ -122,7 +166,7 @@ class _Group(NamedTuple):
 class Elimination:
     """The map r -> P^-1 r."""
 
-    shared: Int[Tensor, " s"]
+    landmarks: Int[Tensor, " s"]
     factor: Float[Tensor, "s s"]  # R
     groups: list[_Group]
 
@@ -130,26 +174,26 @@ class Elimination:
     def of(
         cls, kernel: MolecularKernel, moves: Moves, *, bandwidth: Scalar, scale: Scalar, noise: Scalar
     ) -> "Elimination":
-        """Shared configurations are far apart, which takes a sixth off the iterations of those at random."""
+        """Landmarks are far apart, which takes a sixth off the iterations of landmarks at random."""
         w, bandwidths = moves.width, bandwidth[None]
-        shared = far_apart(moves.values, number_shared(len(moves.values), w), kernel.permutations)
-        rest = torch.ones_like(moves.values[:, 0], dtype=torch.bool).index_fill(0, shared, False).nonzero()[:, 0]
-        K_ss = covariance_along(kernel, moves.at(shared), bandwidths=bandwidths)[0]
+        landmarks = far_apart(moves.values, number_of_landmarks(len(moves.values), w), kernel.permutations)
+        rest = torch.ones_like(moves.values[:, 0], dtype=torch.bool).index_fill(0, landmarks, False).nonzero()[:, 0]
+        K_ss = covariance_along(kernel, moves.at(landmarks), bandwidths=bandwidths)[0]
         R = safe_cholesky(_with_noise(K_ss, scale, noise)).lower
         groups = []
         for rows in rest.split(max(1, GROUP // w)):
             some = moves.at(rows)
-            K_sg = scale * covariance_along(kernel, moves.at(shared), some, bandwidths=bandwidths)[0]
+            K_sg = scale * covariance_along(kernel, moves.at(landmarks), some, bandwidths=bandwidths)[0]
             U: Tensor = torch.linalg.solve_triangular(R, K_sg, upper=False)
             C = _with_noise(covariance_along(kernel, some, bandwidths=bandwidths)[0], scale, noise)
             groups.append(_Group(_label_rows(rows, w), U, *_single_factor(_less_products(C, U), noise)))
-        return cls(_label_rows(shared, w), R, groups)
+        return cls(_label_rows(landmarks, w), R, groups)
 
     def __call__(self, r: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
-        """Forward through the factor and back."""
+        """Forward and backward substitution."""
         flat = r.flatten()
         z = torch.empty_like(flat)
-        forward: Tensor = torch.linalg.solve_triangular(self.factor, flat[self.shared, None], upper=False)
+        forward: Tensor = torch.linalg.solve_triangular(self.factor, flat[self.landmarks, None], upper=False)
         backward = forward
         for rows, U, scale, factor in self.groups:
             own = (scale * (flat[rows] - (U.mT @ forward)[:, 0]))[:, None].to(factor.dtype)
@@ -157,18 +201,18 @@ class Elimination:
             own = torch.linalg.solve_triangular(factor.mT, own, upper=True)
             z[rows] = scale * own[:, 0].to(flat.dtype)
             backward = backward - U @ z[rows, None]
-        z[self.shared] = torch.linalg.solve_triangular(self.factor.mT, backward, upper=True)[:, 0]
+        z[self.landmarks] = torch.linalg.solve_triangular(self.factor.mT, backward, upper=True)[:, 0]
         return z.view_as(r)
 
 
-def number_shared(n: int, width: int) -> int:
-    """How many of n configurations with so many labels each are coupled to all."""
-    most = min(MOST_SHARED // width, MOST_COUPLINGS // (n * width**2))
-    return max(1, min(n // CONFIGURATIONS_PER_SHARED, most))
+def number_of_landmarks(n: int, width: int) -> int:
+    """How many of n configurations with `width` labels each are coupled to all others."""
+    most = min(MOST_LANDMARK_LABELS // width, MOST_COUPLINGS // (n * width**2))
+    return max(1, min(n // CONFIGURATIONS_PER_LANDMARK, most))
 
 
 def _less_products(C: Float[Tensor, "q q"], U: Float[Tensor, "s q"]) -> Float[Tensor, "q q"]:
-    """C - U^T U in place, of which nothing but the lower triangle is right: a factorisation reads no more."""
+    """C - U^T U in place, in the lower triangle only, which is all that a factorisation reads."""
     for start in range(0, len(C), PANEL):
         rows, columns = slice(start, start + PANEL), slice(start + PANEL)
         C[rows, columns].addmm_(U[:, rows].mT, U[:, columns], alpha=-1.0)
@@ -176,7 +220,7 @@ def _less_products(C: Float[Tensor, "q q"], U: Float[Tensor, "s q"]) -> Float[Te
 
 
 def _single_factor(S: Float[Tensor, "q q"], noise: Scalar) -> tuple[Float[Tensor, " q"], Float[Tensor, "q q"]]:
-    """The scale of a positive definite matrix, and the factor of what it then is, in single precision."""
+    """The scale that brings the diagonal of S to one, and the factor of the scaled matrix, in single precision."""
     # Never less than the noise in exact arithmetic, and the noise may be zero.
     scale = S.diagonal().clamp_min(0.5 * noise).clamp_min(torch.finfo(S.dtype).tiny).rsqrt()
     single = (S * scale * scale[:, None]).to(torch.float32)

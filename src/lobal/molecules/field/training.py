@@ -1,268 +1,275 @@
-"""From a trajectory to a force field, with nothing for the user to choose.
-
-The permutation group comes from the configurations. Sigma is isotropic, the distance at which configurations are from
-each other, or trained, one entry for every kind of pair of atoms. The bandwidth sigma and the noise are those of the
-least error at configurations set aside, tried on few configurations first and on more of them then, since the best
-bandwidth falls as configurations become more.
-
-lambda is the variance of the labels by that of the prior, and the noise a share of the former. With sGDML's
-lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are then exact to 0.15 meV / Angstrom.
-"""
+"""From labelled configurations to a force field: symmetries, Sigma_E, experts of several bandwidths, a gate."""
 
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import resolve_device
-from lobal.molecules.field.anisotropy import FIRST_BANDWIDTH, trained_bandwidth
+from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
 from lobal.molecules.field.evaluation import Errors, errors_on
-from lobal.molecules.field.expert import Ladder, MolecularExperts, molecular_experts
-from lobal.molecules.field.fitting import FieldSettings, fit_force_field
+from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts_and_left_out
 from lobal.molecules.field.forcefield import ForceField, fingerprints
+from lobal.molecules.field.gate import MolecularGate
 from lobal.molecules.field.hyperparameters import label_hyperparameters
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.mixture import Residuals, fit_gate
 from lobal.molecules.field.radial import radial_kernel_named
-from lobal.molecules.geometry.permutations import typical_distance
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.sparse import sparse_experts_and_left_out
+from lobal.molecules.field.trials import FEW, NOISE, Choice, ValidationTrials, best_choice, fitted_expert
+from lobal.molecules.geometry.clustering import inducing_rows, number_distinct
+from lobal.molecules.geometry.descriptor import Geometry
+from lobal.molecules.geometry.permutations import Permutations, symmetrised_bandwidth
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, set_apart
 
 logger = logging.getLogger(__name__)
 
-# Configurations that the first trials learn from; a quarter of all, where that is more, those after.
-FEW = 150
-# Bandwidths are tried from `FIRST_BANDWIDTH`, in units of the typical distance, by these factors, up and down.
-COARSE, FINE = 2.0, 2.0**0.5
-# The noise by the variance of the labels, and how much more of it is tried at a time, for labels that are not exact.
-NOISE = 2e-8
-MORE_NOISE = 100.0
-# More noise is believed in where it lowers the mean squared error by so many standard errors of the difference. With
-# few configurations it does little harm yet, and most of the error at noisy labels is these labels' own.
-CLEARLY = 1.0
-# The best bandwidth falls as n^-FALL: local ones of malonaldehyde did so from 512 to 2048 configurations.
-FALL = 0.27
-MOST_STEPS = 8  # in one direction
-# Residuals that conjugate gradients leave, by the labels: in trials, where errors are then larger by 0.1% for
-# malonaldehyde, and in the end, by the error that is to be expected, which then grows by 0.1%.
-TRIED = 1e-3
-LEFT = 0.05
-LEAST_LEFT = 1e-7  # what rounding allows
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """What a user may say about the training of a force field."""
-
-    n: int = 500  # configurations to learn from, if there are as many
-    validation: int = 200  # configurations to choose by, at most a fifth of all
-    labels: Labels | None = None  # what to learn from; by default forces, or energies where there are no forces
-    kernel: str = "gaussian"
-    anisotropic: bool = False  # a bandwidth for every kind of pair of atoms
-    mixture: bool = False  # of experts of several bandwidths, with a gate; much more to compute
-    inducing: int | None = None  # configurations that experts speak through, at most all; none: they are dense
-    seed: int = 0
-    device: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("validation", self.validation)):
-            if value < 2:
-                raise ValueError(f"{name} must be at least 2 configurations, got {value}")
-        if self.inducing is not None and self.inducing < 1:
-            raise ValueError(f"inducing must be at least 1 configuration, got {self.inducing}")
-        radial_kernel_named(self.kernel)
+FEWEST_CONFIGURATIONS = 10  # to learn from and to validate with
 
 
 class Trained(NamedTuple):
-    """A force field and its errors at the configurations that were set aside."""
+    """A force field and its errors at the validation configurations."""
 
     force_field: ForceField
     validation: Errors
 
 
-def train(trajectory: Trajectory, training: Training, say: Callable[[str], None] = logger.info) -> Trained:
-    """A force field of one expert, or of a mixture.
+def train(
+    trajectory: Trajectory,
+    settings: ForceFieldSettings,
+    *,
+    n: int = 500,
+    validation: int = 200,
+    seed: int = 0,
+    on_status: Callable[[str], None] = logger.info,
+) -> Trained:
+    """A force field from configurations drawn at random, validated on others.
+
+    Args:
+        trajectory: configurations with energies, forces or both.
+        settings: how the force field is learned.
+        n: configurations to learn from, if there are as many.
+        validation: configurations to choose bandwidth and noise by, at most a fifth of all.
+        seed: of everything random.
+        on_status: callback for status messages.
 
     Raises:
-        ValueError: there are too few configurations, or not the labels that are asked for.
+        ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
-    labels = training.labels or (Labels.ENERGIES if trajectory.forces is None else Labels.FORCES)
-    learned, held_out = split(trajectory, training)
-    device = resolve_device(training.device)
-    data, generator = learned.labelled(device), torch.Generator().manual_seed(training.seed)
-    say(f"looking for symmetries of {len(data.geometry.values)} configurations")
-    group = permutation_group(learned.R, learned.species).to(device)
-    radial = radial_kernel_named(training.kernel)
-    if training.anisotropic:
-        say("training the bandwidths of all pairs of atoms")
-        trained = trained_bandwidth(data, radial, group, labels=labels, generator=generator, say=say)
-        shared = trained / FIRST_BANDWIDTH  # trials begin with what was trained
-    else:
-        shared = typical_distance(data.geometry.values, group).expand(data.geometry.values.shape[1]).contiguous()
-    kernel = MolecularKernel(radial=radial, shared=shared, permutations=group)
-    # Whoever asks for sparse experts has more configurations than trials, which are dense, should learn from.
-    most = len(learned) if training.inducing is None else min(len(learned), 4 * max(FEW, training.inducing))
-    choice = chosen(_Trials(kernel, labels, data, held_out.labelled(device), say), most)
-    say(f"learning from {len(learned)} configurations")
-    if training.mixture or training.inducing is not None:
-        settings = FieldSettings(
-            kernel=training.kernel,
-            labels=labels.name,
-            mixture=training.mixture,
-            sparse=training.inducing,
-            device=training.device,
-        )
-        if choice.noise > NOISE:  # what trials are for here: the labels are not exact
-            settings = replace(settings, noise=choice.noise)
-        force_field = fit_force_field(
-            learned, settings, shared=FIRST_BANDWIDTH * shared, permutations=group, generator=generator, say=say
-        )
-    else:
-        positions, species = learned.R.to(device), learned.species.to(device)
-        about: dict[str, Any] = {"configurations": len(learned), "symmetries": len(group)}
-        about |= {"labels": labels.name, "bandwidth": choice.bandwidth / FIRST_BANDWIDTH, "noise": choice.noise}
-        experts = fitted(kernel, data, labels, choice)
-        force_field = ForceField.of(experts, positions=positions, species=species, about=about)
+    learned, held_out = split(trajectory, n=n, validation=validation, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    force_field = fit_force_field(learned, settings, validation=held_out, generator=generator, on_status=on_status)
     errors = errors_on(force_field, held_out)
-    about = {"validation": len(held_out), "seed": training.seed, "errors": errors._asdict()}
-    about |= {"source": Path(trajectory.source).name}
+    about = {"validation": len(held_out), "seed": seed, "errors": errors._asdict()}
     return Trained(replace(force_field, about=force_field.about | about), errors)
 
 
-def split(trajectory: Trajectory, training: Training) -> tuple[Trajectory, Trajectory]:
-    """Configurations to learn from and to choose by, at random, from different trajectories where there are several.
+def split(trajectory: Trajectory, *, n: int, validation: int, seed: int) -> tuple[Trajectory, Trajectory]:
+    """Configurations to learn from and to validate with, at random, from different trajectories if there are several.
 
-    Of the latter, exact copies of the former are left out: they would speak for the smallest bandwidth there is.
+    Exact copies of the former are left out of the latter: they would favour the smallest bandwidth.
     """
-    if len(trajectory) < 10:
-        raise ValueError(f"at least 10 configurations are needed, got {len(trajectory)} in {trajectory.source}")
-    most = min(training.validation, len(trajectory) // 5)
-    apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(training.seed))
-    order = torch.randperm(len(trajectory), generator=torch.Generator().manual_seed(training.seed))
-    learned, held_out = order[~apart[order]][: training.n], order[apart[order]][:most]
+    if len(trajectory) < FEWEST_CONFIGURATIONS:
+        raise ValueError(
+            f"need at least {FEWEST_CONFIGURATIONS} configurations, got {len(trajectory)} in {trajectory.source}"
+        )
+    if min(n, validation) < 2:
+        raise ValueError(f"n and validation must be at least 2 configurations, got {n} and {validation}")
+    most = min(validation, len(trajectory) // 5)
+    apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(trajectory), generator=torch.Generator().manual_seed(seed))
+    learned, held_out = order[~apart[order]][:n], order[apart[order]][:most]
     held_out = held_out[~torch.isin(*(fingerprints(trajectory.R[rows]) for rows in (held_out, learned)))]
     if len(held_out) == 0:
         raise ValueError(
-            f"all {most} configurations of {trajectory.source} that were kept to choose by are copies of those to "
-            "learn from; remove duplicates"
+            f"all {most} validation configurations of {trajectory.source} are copies of those to learn from; "
+            "remove duplicates"
         )
     return trajectory.at(learned), trajectory.at(held_out)
 
 
-class Choice(NamedTuple):
-    """What is chosen by validation."""
+def fit_force_field(
+    learned: Trajectory,
+    settings: ForceFieldSettings,
+    *,
+    shared_bandwidth: Float[Tensor, " D"] | None = None,
+    permutations: Permutations | None = None,
+    validation: Trajectory | None = None,
+    generator: torch.Generator,
+    on_status: Callable[[str], None] = logger.info,
+) -> ForceField:
+    """A force field given all labels of the configurations.
 
-    bandwidth: float  # sigma, in units of Sigma
-    noise: float  # v by the variance of the labels
-    error: float  # root mean squared
-    squares: Float[Tensor, " k"] | None = None  # mean squared errors at the configurations set aside
+    Args:
+        learned: configurations with the labels that the settings ask for.
+        settings: how the force field is learned.
+        shared_bandwidth: Sigma_E, where it is known already.
+        permutations: the symmetries, where they are known already.
+        validation: configurations by which a single dense expert has its bandwidth and noise, and others their noise
+            where labels are not exact; without any the settings say.
+        generator: source of everything random.
+        on_status: callback for status messages.
+
+    Raises:
+        ValueError: there are too few configurations, or not the labels that the settings ask for.
+    """
+    fit = _Fit.begun(learned, settings, shared_bandwidth, permutations, generator, on_status)
+    choice = None if validation is None else fit.choice(validation)
+    on_status(f"learning from {len(learned)} configurations")
+    if choice is not None and not settings.mixture and settings.inducing is None:
+        return fit.single(choice)
+    return fit.ladder(settings.noise if choice is None or choice.noise <= NOISE else choice.noise)
 
 
-# A trial: the choice's error after learning from the first n configurations with that bandwidth and noise.
-Trials: TypeAlias = Callable[[int, float, float], Choice]
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """Everything that a fit of one kind or another begins with."""
 
-
-@dataclass(frozen=True)
-class _Trials:
-    """What it takes to try a bandwidth and a noise."""
-
+    learned: Trajectory
+    data: LabelledMolecules
     kernel: MolecularKernel
     labels: Labels
-    data: LabelledMolecules
-    validation: LabelledMolecules
-    say: Callable[[str], None]
+    settings: ForceFieldSettings
+    generator: torch.Generator
+    on_status: Callable[[str], None]
 
-    def __call__(self, n: int, bandwidth: float, noise: float) -> Choice:
-        """The validation error after learning from the first n configurations."""
-        part, choice = self.data.part(slice(n)), Choice(bandwidth, noise, 0.0)
-        experts = fitted(self.kernel, part, self.labels, choice, tolerance=TRIED)
-        energies, forces = experts.predictor.at(self.validation.geometry)
-        if self.labels.forces and self.validation.forces is not None:
-            off = forces[0] - self.validation.forces
+    @classmethod
+    def begun(
+        cls,
+        learned: Trajectory,
+        settings: ForceFieldSettings,
+        shared_bandwidth: Float[Tensor, " D"] | None,
+        permutations: Permutations | None,
+        generator: torch.Generator,
+        on_status: Callable[[str], None],
+    ) -> "_Fit":
+        """Find symmetries and Sigma_E, where they are not given."""
+        device = resolve_device(settings.device)
+        data = learned.labelled(device)
+        default = Labels.ENERGIES if data.forces is None else Labels.FORCES
+        labels = default if settings.labels is None else Labels.named(settings.labels)
+        if permutations is None:
+            on_status(f"looking for symmetries of {len(learned)} configurations")
+            permutations = permutation_group(learned.R, learned.species)
+        permutations, radial = permutations.to(device), radial_kernel_named(settings.kernel)
+        if shared_bandwidth is None and settings.anisotropy is None:
+            shared_bandwidth = isotropic_bandwidth(data.geometry.values, permutations)
+        elif shared_bandwidth is None:
+            on_status("training the bandwidths of all pairs of atoms")
+            shared_bandwidth = trained_bandwidth(
+                data,
+                radial,
+                permutations,
+                labels=labels,
+                generator=generator,
+                m=settings.anisotropy_size,
+                folds=settings.anisotropy_folds,
+                tied=settings.anisotropy == "tied",
+                on_status=on_status,
+            )
+        shared_bandwidth = shared_bandwidth.to(data.geometry.values)
+        return cls(
+            learned=learned,
+            data=data,
+            kernel=MolecularKernel(radial=radial, shared_bandwidth=shared_bandwidth, permutations=permutations),
+            labels=labels,
+            settings=settings,
+            generator=generator,
+            on_status=on_status,
+        )
+
+    def choice(self, validation: Trajectory) -> Choice:
+        """Bandwidth and noise of a single dense expert, by validation."""
+        trials = ValidationTrials(
+            kernel=self.kernel,
+            labels=self.labels,
+            data=self.data,
+            validation=validation.labelled(self.data.geometry.values.device),
+            on_status=self.on_status,
+        )
+        # Sparse experts are for more configurations than trials, which are dense, should learn from.
+        n, m = len(self.learned), self.settings.inducing
+        return best_choice(trials, n if m is None else min(n, 4 * max(FEW, m)))
+
+    def single(self, choice: Choice) -> ForceField:
+        """One dense expert."""
+        experts = fitted_expert(self.kernel, self.data, self.labels, choice)
+        return self._force_field(experts, None, {"noise": choice.noise, "bandwidth": choice.bandwidth})
+
+    def ladder(self, noise: float) -> ForceField:
+        """Experts of all bandwidths, dense or sparse: a mixture, or the one of least leave-one-out error."""
+        data, settings = self.data, self.settings
+        bandwidths = self.kernel.shared_bandwidth.new_tensor(settings.bandwidths)
+        ladder = Ladder(kernel=self.kernel, bandwidths=bandwidths, labels=self.labels)
+        middle = bandwidths[len(bandwidths) // 2]
+        hyperparameters = label_hyperparameters(data, self.kernel, self.labels, bandwidth=middle, noise=noise)
+        rows, about = None, dict[str, Any]()
+        if settings.inducing is None:
+            experts, left_out = dense_experts_and_left_out(data, ladder, hyperparameters, self.on_status)
         else:
-            off = energies[0] - self.validation.residual(Labels.ENERGIES, experts.constants[0])[:, 0]
-        squares = off.square().flatten(1).mean(1) if off.ndim > 1 else off.square()
-        error, sigma = squares.mean().sqrt().item(), bandwidth / FIRST_BANDWIDTH
-        self.say(f"bandwidth {sigma:.3g} Sigma_E, noise {noise:.0e}, {n} configurations: error {error:.4f}")
-        return Choice(bandwidth, noise, error, squares)
+            rows = spread_out(data.geometry, settings.inducing, self.kernel, generator=self.generator)
+            about["inducing"] = len(rows)
+            inducing = data.geometry.at(rows)
+            experts, left_out = sparse_experts_and_left_out(data, inducing, ladder, hyperparameters, self.on_status)
+        residuals, gate = Residuals.of(left_out, data, self.labels), None
+        about |= {"noise": noise, "bandwidths": list(settings.bandwidths), "best_expert": residuals.best_expert()}
+        if settings.mixture:
+            self.on_status(f"fitting the gate to {len(self.learned)} configurations")
+            gate = fit_gate(residuals, data.geometry, self.kernel.permutations, settings, generator=self.generator)
+            about |= _about_gate(gate, data.geometry)
+        else:
+            experts = experts.only(about["best_expert"])
+            about["bandwidth"] = experts.ladder.bandwidths.item()
+        return self._force_field(experts, gate, about, rows)
+
+    def _force_field(
+        self,
+        experts: ForceExperts,
+        gate: MolecularGate | None,
+        about: dict[str, Any],
+        rows: Int[Tensor, " m"] | None = None,
+    ) -> ForceField:
+        """The experts with the configurations they predict with: those of the rows, or all."""
+        device = self.data.geometry.values.device
+        positions, species = self.learned.R.to(device), self.learned.species.to(device)
+        common = {
+            "source": Path(self.learned.source).name,
+            "configurations": len(self.learned),
+            "symmetries": len(self.kernel.permutations),
+            "labels": self.labels.name,
+        }
+        return ForceField.of(
+            experts,
+            gate,
+            positions=positions if rows is None else positions[rows],
+            species=species,
+            about=common | about,
+            learned=None if rows is None else positions,
+        )
 
 
-def chosen(trials: Trials, n: int) -> Choice:
-    """Bandwidth and noise of least error on few configurations, and on more of them where there are many.
+def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator: torch.Generator) -> Int[Tensor, " m"]:
+    """The rows of m inducing configurations, by distances in units of Sigma_E; of all distinct ones if there are fewer.
 
-    What is best for more than were tried follows by the rate at which bandwidths fall; the error is at least what is
-    left if it falls as 1 / n.
+    Like the gate, too small for a GPU to be of use, and done on the CPU.
     """
-    tried = min(n, FEW)
-    best = climbed(trials, tried, trials(tried, FIRST_BANDWIDTH, NOISE), COARSE)
-    if n // 4 > tried:
-        tried, first = n // 4, best.bandwidth * (4 * tried / n) ** FALL
-        best = climbed(trials, tried, trials(tried, first, NOISE), FINE)
-    for _ in range(MOST_STEPS):  # labels that are not exact; more noise wants a smaller bandwidth
-        noisier = trials(tried, best.bandwidth / COARSE, MORE_NOISE * best.noise)
-        if not is_clearly_better(noisier, best):
-            break
-        best = climbed(trials, tried, noisier, FINE)
-    return best._replace(bandwidth=best.bandwidth * (tried / n) ** FALL, error=best.error * tried / n)
+    permutations = kernel.permutations.cpu()
+    values = geometry.values.cpu() / symmetrised_bandwidth(kernel.shared_bandwidth.cpu(), permutations)
+    number = number_distinct(values, permutations, most=m)
+    return inducing_rows(values, number, permutations, generator=generator).to(geometry.values.device)
 
 
-def is_clearly_better(one: Choice, other: Choice) -> bool:
-    """Whether errors are smaller by more than their difference is uncertain, if it is known at which configurations."""
-    if one.squares is None or other.squares is None:
-        return one.error < other.error
-    gain = other.squares - one.squares
-    return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
-
-
-def climbed(trials: Trials, n: int, first: Choice, factor: float) -> Choice:
-    """The best bandwidth, by trials that go up, or else down, from the first by a factor at a time while it is better.
-
-    It is taken between the trials: where the parabola through the best of them and its two neighbours is least, the
-    logarithm of the error over that of the bandwidth.
-    """
-    best, beside = first, list[Choice]()
-    for direction in (factor, 1.0 / factor):
-        for _ in range(MOST_STEPS):
-            tried = trials(n, best.bandwidth * direction, first.noise)
-            if not tried.error < best.error:
-                beside.append(tried)
-                break
-            best, beside = tried, [best]
-        if best is not first:
-            break
-    if len(beside) < 2:
-        return best
-    return best._replace(bandwidth=best.bandwidth * (beside[0].bandwidth / best.bandwidth) ** _vertex(best, *beside))
-
-
-def _vertex(best: Choice, one: Choice, other: Choice) -> float:
-    """Where the parabola is least: how far towards the one neighbour, from -1/2 to 1/2 of the way."""
-    # Logarithms of how many times the error is larger there; not finite where a trial failed.
-    tiny = torch.finfo(torch.float64).tiny
-    rises = [math.log(max(each.error, tiny) / max(best.error, tiny)) for each in (one, other)]
-    if not 0.0 < sum(rises) < math.inf:
-        return 0.0
-    return 0.5 * (rises[1] - rises[0]) / sum(rises)
-
-
-def fitted(
-    kernel: MolecularKernel, data: LabelledMolecules, labels: Labels, choice: Choice, *, tolerance: float | None = None
-) -> MolecularExperts:
-    """One expert, with lambda such that prior and labels have the same variance.
-
-    Without a tolerance, conjugate gradients leave a small share of the error that is to be expected.
-    """
-    bandwidths = data.geometry.values.new_tensor([choice.bandwidth])
-    hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=bandwidths[0], noise=choice.noise)
-    if tolerance is None:
-        deviation = math.sqrt(hyperparameters.noise.item() / choice.noise)  # of the labels
-        tolerance = min(max(LEFT * choice.error / deviation, LEAST_LEFT), TRIED)
-    ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
-    return molecular_experts(data, ladder, hyperparameters, tolerance=tolerance)
+def _about_gate(gate: MolecularGate, geometry: Geometry) -> dict[str, Any]:
+    return {
+        "shares": gate.at(geometry).mean(0).tolist(),
+        "gate_width": gate.features.width.item(),
+        "gate_scale": gate.scale.item(),
+    }

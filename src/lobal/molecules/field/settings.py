@@ -1,0 +1,99 @@
+"""Settings of a force field, for single fits and for campaigns."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, final
+
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.radial import radial_kernel_named
+
+# sigma_l by Sigma_E: half octaves. Sigma_E suits some hundred configurations, and more ask for less: 0.5 at 2048.
+BANDWIDTHS = tuple(2.0 ** (0.5 * step) for step in range(-5, 3))
+ANISOTROPIES = ("tied", "free")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ForceFieldSettings:
+    """How a force field is learned.
+
+    Args:
+        labels: "forces", "energies" or "both"; None for forces, or energies where there are no forces.
+        kernel: "gaussian" or "matern52".
+        mixture: mix experts of all bandwidths by a gate. Otherwise the one of least leave-one-out error is taken, or
+            a bandwidth between them by validation.
+        inducing: number of configurations that experts predict with, at most all; None for all (dense experts).
+        bandwidths: sigma_l, in units of Sigma_E, increasing.
+        noise: variance of the noise by that of the labels. Experts interpolate, and no smaller number is told from
+            rounding.
+        anisotropy: how Sigma_E is trained. "tied": pairs of atoms that symmetries map onto each other share an entry;
+            "free": every pair of atoms has its own; None: Sigma_E is isotropic, a multiple of the typical distance.
+        anisotropy_size: configurations at a time that predict all others when Sigma_E is trained.
+        anisotropy_folds: how many such sets of configurations.
+        gate_inducing: inducing configurations of the gate.
+        gate_widths: widths of the gate's kernel to choose from, by the typical distance, the smoothest first.
+        gate_scales: values of lambda_G to choose from, in squared steps of the ladder.
+        device: "cpu", "cuda", "cuda:N" or "auto"; None for the CPU.
+    """
+
+    labels: str | None = "both"
+    kernel: str = "gaussian"
+    mixture: bool = True
+    inducing: int | None = None
+    bandwidths: tuple[float, ...] = BANDWIDTHS
+    noise: float = 1e-9
+    anisotropy: str | None = "tied"
+    anisotropy_size: int = 128
+    anisotropy_folds: int = 2
+    gate_inducing: int = 256
+    gate_widths: tuple[float, ...] = (4.0, 2.0, 1.0)
+    gate_scales: tuple[float, ...] = (0.5, 2.0)
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        radial_kernel_named(self.kernel)
+        if self.labels is not None:
+            Labels.named(self.labels)
+        if self.anisotropy not in (None, *ANISOTROPIES):
+            raise ValueError(f"anisotropy must be None or one of {', '.join(ANISOTROPIES)}, got {self.anisotropy!r}")
+        increasing = all(0.0 < a < b < math.inf for a, b in pairwise(self.bandwidths))
+        if len(self.bandwidths) < 2 or not increasing:
+            raise ValueError(f"bandwidths must be two or more, positive and increasing, got {self.bandwidths}")
+        for name in ("noise", "gate_widths", "gate_scales"):
+            _check_positive(name, getattr(self, name))
+        for name in ("inducing", "anisotropy_size", "anisotropy_folds", "gate_inducing"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+    def to_fields(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+        return asdict(self)
+
+    @classmethod
+    def from_fields(cls, entries: Mapping[str, Any]) -> "ForceFieldSettings":
+        """The settings that `to_fields` returned, or those of a campaign that version 0.1.0 wrote."""
+        values = {each.name: entries[each.name] for each in fields(cls) if each.name in entries}
+        if "gate" in entries:
+            values |= _of_version_0_1(entries)
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**values | lists)
+
+
+def _of_version_0_1(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """What that version had under other names."""
+    return {
+        "labels": entries["labels"].lower(),
+        "inducing": entries["sparse"],
+        "anisotropy": "tied" if entries["anisotropic"] else None,
+        "anisotropy_size": entries["inducing"],
+        "anisotropy_folds": entries["folds"],
+        **{f"gate_{name}": value for name, value in entries["gate"].items()},
+    }
+
+
+def _check_positive(name: str, value: float | tuple[float, ...]) -> None:
+    values = value if isinstance(value, tuple) else (value,)
+    if not values or not all(0.0 < each < math.inf for each in values):
+        raise ValueError(f"{name} must be positive and finite, got {value}")

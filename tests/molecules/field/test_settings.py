@@ -1,0 +1,54 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lobal.molecules.field.settings import ForceFieldSettings
+
+SETTINGS = ForceFieldSettings(bandwidths=(0.25, 0.5, 1.0), inducing=15, anisotropy="free", labels=None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"kernel": "cubic"}, "kernel of a force field must be one of"),
+        ({"labels": "dipoles"}, "labels must be one of energies, forces, both, got 'dipoles'"),
+        ({"bandwidths": (1.0,)}, "bandwidths must be two or more"),
+        ({"bandwidths": (2.0, 1.0)}, "positive and increasing"),
+        ({"bandwidths": (0.5, float("nan"))}, "positive and increasing"),
+        ({"anisotropy": "tight"}, "anisotropy must be None or one of tied, free, got 'tight'"),
+        ({"noise": 0.0}, "noise must be positive and finite, got 0.0"),
+        ({"gate_widths": ()}, "gate_widths must be positive and finite"),
+        ({"gate_scales": (1.0, 0.0)}, "gate_scales must be positive and finite"),
+        ({"inducing": 0}, "inducing must be at least 1, got 0"),
+        ({"anisotropy_size": 0}, "anisotropy_size must be at least 1, got 0"),
+        ({"anisotropy_folds": -1}, "anisotropy_folds must be at least 1"),
+        ({"gate_inducing": 0}, "gate_inducing must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SETTINGS, **changed)
+
+
+def test_settings_survive_json() -> None:
+    assert ForceFieldSettings.from_fields(json.loads(json.dumps(SETTINGS.to_fields()))) == SETTINGS
+
+
+def test_settings_of_the_first_version_are_read() -> None:
+    gate = {"inducing": 12, "widths": [4.0, 1.0], "scales": [0.5]}
+    before = {"kernel": "matern52", "labels": "BOTH", "bandwidths": [0.5, 1.0], "mixture": True, "sparse": 20}
+    before |= {"anisotropic": True, "inducing": 8, "folds": 3, "noise": 1e-6, "gate": gate, "device": None}
+    assert ForceFieldSettings.from_fields(before) == ForceFieldSettings(
+        kernel="matern52",
+        bandwidths=(0.5, 1.0),
+        inducing=20,
+        anisotropy_size=8,
+        anisotropy_folds=3,
+        noise=1e-6,
+        gate_inducing=12,
+        gate_widths=(4.0, 1.0),
+        gate_scales=(0.5,),
+    )
+    assert ForceFieldSettings.from_fields(before | {"anisotropic": False}).anisotropy is None
