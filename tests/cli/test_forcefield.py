@@ -45,15 +45,22 @@ def test_fewer_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -
 
 
 @pytest.mark.parametrize(
-    ("option", "words"), [("--anisotropic", "Sigma_E, noise"), ("--mixture", "bandwidths (and shares)")]
+    ("options", "words"),
+    [
+        (("--anisotropy", "tied"), "Sigma_E, noise"),
+        (("--anisotropy", "free"), "Sigma_E, noise"),
+        (("--mixture",), "bandwidths (and shares)"),
+    ],
 )
-def test_other_models_are_trained_on_request(option: str, words: str, files: Path) -> None:
-    result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 20, "--validation", 10, option)
+def test_other_models_are_trained_on_request(options: tuple[str, ...], words: str, files: Path) -> None:
+    result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 20, "--validation", 10, *options)
     assert result.exit_code == 0, result.output
     assert words in said(result)
     field = ForceField.load(files / "water.lobal")
-    assert (field.gate is not None) == (option == "--mixture")
-    assert (field.kernel.shared_bandwidth[0] != field.kernel.shared_bandwidth[2]) == (option == "--anisotropic")
+    shared = field.kernel.shared_bandwidth
+    assert (field.gate is not None) == ("--mixture" in options)
+    assert bool(shared[0] != shared[2]) == ("--anisotropy" in options)
+    assert bool(shared[0] != shared[1]) == ("free" in options)
 
 
 def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:

@@ -32,7 +32,7 @@ class TrainRequest:
     n: int = 500
     validation: int = 200
     labels: str | None = None
-    anisotropic: bool = False
+    anisotropy: str | None = None
     mixture: bool = False
     inducing: int | None = None
     energy_unit: str | None = None
@@ -44,7 +44,7 @@ class TrainRequest:
         """The settings of the force field, checked."""
         return ForceFieldSettings(
             labels=self.labels,
-            anisotropy="tied" if self.anisotropic else None,
+            anisotropy=self.anisotropy,
             mixture=self.mixture,
             inducing=self.inducing,
             device=self.device,

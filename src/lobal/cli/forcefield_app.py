@@ -34,9 +34,13 @@ def train_force_field(
         str | None,
         typer.Option(help="What to learn from: forces, energies or both.", show_default="forces, if there are any"),
     ] = None,
-    anisotropic: Annotated[
-        bool, typer.Option("--anisotropic", help="Train a bandwidth for every kind of pair of atoms: better, slower.")
-    ] = False,
+    anisotropy: Annotated[
+        str | None,
+        typer.Option(
+            help="Train bandwidths of pairs of atoms: tied, one for pairs that symmetries exchange, or free.",
+            show_default="one bandwidth for all",
+        ),
+    ] = None,
     mixture: Annotated[
         bool, typer.Option("--mixture", help="Mix experts of several bandwidths: local bandwidths, much slower.")
     ] = False,
@@ -60,15 +64,15 @@ def train_force_field(
     writes them) or **coords, energies, forces, nuclear_charges** (as rMD17 has them), or whatever ASE reads.
 
     The molecule's symmetries, the bandwidth and the noise are found from the data. Of several trajectories in DATA
-    (array **traj**) a fifth is kept for validation. What is printed at the end are errors at the configurations kept.
+    (array **traj**) a fifth is kept for validation. Errors at the configurations kept are printed at the end.
 
-    Bandwidths are in units of Sigma_E: eight times the distance at which configurations are from each other or, with
-    **--anisotropic**, one trained for every kind of pair of atoms. That lowered the errors of 500 configurations of
-    malonaldehyde by a quarter; with 100 it hardly helps. With **--mixture** the force field also says how complex the
-    energy is around each configuration; best with **--labels both** and a GPU.
+    Bandwidths are in units of Sigma_E: eight times the typical distance of configurations or, with **--anisotropy
+    tied**, one trained for every kind of pair of atoms. That lowered the errors of 500 configurations of malonaldehyde
+    by a quarter; with 100 it hardly helps. With **--mixture** the force field also has local bandwidths and complexity
+    at each configuration; best with **--labels both** and a GPU.
 
-    With **--inducing** so many configurations speak for all. Of malonaldehyde, 100 that speak for 1000 had half the
-    error of 100 alone and twice that of all 1000, in an eighth of the file and, for many predictions, a tenth of the
+    With **--inducing** predictions use so many of the configurations. For malonaldehyde, 100 of 1000 had half the error
+    of 100 alone and twice that of all 1000, with an eighth of the file size and, for many predictions, a tenth of the
     time; the training takes longer.
 
     Example: **lobal forcefield train malonaldehyde.npz --output malonaldehyde.lobal --n 500**
@@ -84,7 +88,7 @@ def train_force_field(
             n=n,
             validation=validation,
             labels=labels,
-            anisotropic=anisotropic,
+            anisotropy=anisotropy,
             mixture=mixture,
             inducing=inducing,
             energy_unit=energy_unit,
