@@ -128,7 +128,7 @@ def run_campaign(options: argparse.Namespace) -> None:
             with measured(f"fit {number}"):
                 assert learner.model is not None
     with measured("expected_savings"):
-        learner.headroom()
+        learner.expected_savings()
     learner.close()
 
 

@@ -83,7 +83,7 @@ def campaign(
         errors.n_inducing[len(y)] = DEFAULT_N_INDUCING if model.n_inducing is None else model.n_inducing
         errors.n_gate_inducing[len(y)] = model.n_gate_inducing
         errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
-        errors.expected_savings[len(y)] = 1.0 - learner.headroom()
+        errors.expected_savings[len(y)] = learner.expected_savings()
         if with_oracle:
             errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
         begun, begun_cpu = time.perf_counter(), time.process_time()

@@ -26,8 +26,8 @@ from scipy.stats import spearmanr
 
 from experiments.data_files import load_npz
 from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds
-from lobal.active.designs import candidates_of
-from lobal.active.scoring import Scores
+from lobal.active.mixture_surrogate import FittedMixtureSurrogate
+from lobal.active.scoring import evaluated, scores_from
 from lobal.active.spaces import Pool
 from lobal.cli.checks import whole_numbers
 from lobal.core.arrays import as_matrix
@@ -109,12 +109,16 @@ def density_parts(model: MixtureRegressor, X: Float[ndarray, "n d"], seed: int) 
 
     The part of the noise is what remains without complexity and test density.
     """
-    candidates = candidates_of(Pool(X), seed=seed)
-    scores = Scores(candidates=candidates, smoothness=math.inf, dimension=model.intrinsic_dimension_)
-    lfc = scores.complexity(model, torch.ones_like(candidates.test_density))
-    density = scores.superior(lfc, scores.noise(model))
-    noise = density.log() - 0.5 * lfc.log() - 0.5 * candidates.test_density.log()
-    return DensityParts(noise.numpy(), (0.5 * lfc.log()).numpy())
+    candidates = Pool(X).candidates(seed)
+    scores = scores_from(
+        *evaluated(FittedMixtureSurrogate(model, {}), candidates),
+        torch.ones_like(candidates.test_density),
+        candidates,
+        smoothness=math.inf,
+        dimension=model.intrinsic_dimension_,
+    )
+    noise = scores.superior.log() - 0.5 * scores.complexity.log() - 0.5 * candidates.test_density.log()
+    return DensityParts(noise.numpy(), (0.5 * scores.complexity.log()).numpy())
 
 
 def share_of_variance(part: Float[ndarray, " n"], other: Float[ndarray, " n"]) -> float:

@@ -168,8 +168,8 @@ def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
             result[f"{arm}_rmse_{size}"] = root_mean_squared_error(prediction, split.truth, split.weight)
             result[f"{arm}_max_error_{size}"] = maximum_absolute_error(prediction, split.truth)
             if arm == "active":
-                result[f"expected_savings_{size}"] = 1.0 - learner.headroom()
-                result["intrinsic_dimension"] = learner.settings["intrinsic_dimension"]
+                result[f"expected_savings_{size}"] = learner.expected_savings()
+                result["intrinsic_dimension"] = learner.settings.dimension
     return result
 
 

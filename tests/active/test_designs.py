@@ -1,6 +1,5 @@
 import math
 import re
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -10,21 +9,9 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from lobal.active.designs import (
-    Candidates,
-    _rank_levels,
-    candidates_from,
-    candidates_of,
-    candidates_tensors,
-    draw_low_dispersion,
-    draw_random,
-    equidistant_design,
-    next_density,
-    place,
-    random_test_design,
-    space_filling_order,
-    with_exploration,
-)
+from lobal.active.approach import next_density, with_exploration
+from lobal.active.candidates import ArrayCandidates
+from lobal.active.designs import _rank_levels, draw_low_dispersion, draw_random, space_filling_order
 from lobal.active.spaces import Box, Pool
 from lobal.core import arrays
 from lobal.core.density import norm, normalised
@@ -55,31 +42,31 @@ def dispersion(X: np.ndarray, points: np.ndarray) -> float:
 
 def test_the_candidates_of_a_pool_are_its_rows() -> None:
     pool = Pool(sample(50, 2).astype(np.float32))
-    candidates = candidates_of(pool, seed=0)
+    candidates = pool.candidates(seed=0)
     assert candidates.X is pool.X
     assert candidates.cell is None
     assert len(candidates) == 50
 
 
 def test_the_test_density_of_a_pool_is_its_own_unless_asked_otherwise() -> None:
-    candidates = candidates_of(Pool(sample(50, 2)), seed=0)
+    candidates = Pool(sample(50, 2)).candidates(seed=0)
     torch.testing.assert_close(candidates.test_density, candidates.pool_density)
-    uniform = candidates_of(Pool(sample(50, 2), test_density="uniform"), seed=0).test_density
+    uniform = Pool(sample(50, 2), test_density="uniform").candidates(seed=0).test_density
     torch.testing.assert_close(uniform, uniform[0].expand(50))
 
 
 @pytest.mark.parametrize("d", [1, 5])
 def test_every_test_density_has_the_norm_of_the_pool_density(d: int) -> None:
     for test_density in ("pool", "uniform", np.arange(80.0), lambda X: X[:, 0]):
-        candidates = candidates_of(Pool(sample(80, d), test_density=test_density), seed=0)
+        candidates = Pool(sample(80, d), test_density=test_density).candidates(seed=0)
         assert norm(candidates.test_density, candidates.pool_density) == pytest.approx(1.0)
 
 
 def test_densities_can_be_values_or_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "SLICE_ENTRIES", 8)  # functions are asked slice by slice
     X = sample(30, 3)
-    values = candidates_of(Pool(X, density=1.0 + X[:, 0], test_density=X[:, 1]), seed=0)
-    functions = candidates_of(Pool(X, density=lambda X: 1.0 + X[:, 0], test_density=lambda X: X[:, 1]), seed=0)
+    values = Pool(X, density=1.0 + X[:, 0], test_density=X[:, 1]).candidates(seed=0)
+    functions = Pool(X, density=lambda X: 1.0 + X[:, 0], test_density=lambda X: X[:, 1]).candidates(seed=0)
     torch.testing.assert_close(values.pool_density, torch.from_numpy(1.0 + X[:, 0]))
     torch.testing.assert_close(functions.pool_density, values.pool_density)
     torch.testing.assert_close(functions.test_density, values.test_density)
@@ -87,23 +74,23 @@ def test_densities_can_be_values_or_functions(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_bad_value_of_a_density_function_is_refused_and_shown() -> None:
     with pytest.raises(ValueError, match=re.escape("density(X) must be finite and above zero, got -1.0 at row 0")):
-        candidates_of(Pool(sample(5, 2), density=lambda X: -np.ones(len(X))), seed=0)
+        Pool(sample(5, 2), density=lambda X: -np.ones(len(X))).candidates(seed=0)
     with pytest.raises(ValueError, match=re.escape("test_density(X) must be finite and at least zero, got nan")):
-        candidates_of(Box(0.0, 1.0, test_density=lambda X: np.full(len(X), np.nan)), seed=0)
+        Box(0.0, 1.0, test_density=lambda X: np.full(len(X), np.nan)).candidates(seed=0)
 
 
 def test_a_seed_repeats_the_candidates() -> None:
     box, pool = Box([0.0, 0.0], [1.0, 2.0], n_candidates=100), Pool(sample(3000, 2))
-    np.testing.assert_array_equal(candidates_of(box, seed=3).X, candidates_of(box, seed=3).X)
-    assert not np.array_equal(candidates_of(box, seed=3).X, candidates_of(box, seed=4).X)
-    first, second = (candidates_of(pool, seed=3).pool_density for _ in range(2))
+    np.testing.assert_array_equal(box.candidates(seed=3).X, box.candidates(seed=3).X)
+    assert not np.array_equal(box.candidates(seed=3).X, box.candidates(seed=4).X)
+    first, second = (pool.candidates(seed=3).pool_density for _ in range(2))
     torch.testing.assert_close(first, second, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("n", [1, 100, 128])
 def test_the_candidates_of_a_box_fill_it_evenly(n: int) -> None:
     box = Box([-1.0, 10.0], [1.0, 14.0], n_candidates=n)
-    candidates = candidates_of(box, seed=0)
+    candidates = box.candidates(seed=0)
     assert candidates.X.shape == (n, 2)
     assert ((box.lower <= candidates.X) & (box.upper >= candidates.X)).all()
     np.testing.assert_allclose(np.prod(candidates.cell), 8.0 / n)  # the cells make up the volume
@@ -112,12 +99,12 @@ def test_the_candidates_of_a_box_fill_it_evenly(n: int) -> None:
 
 
 def test_the_candidates_of_an_interval_lie_one_to_a_cell() -> None:
-    candidates = candidates_of(Box(0.0, 1.0, n_candidates=64), seed=0)
+    candidates = Box(0.0, 1.0, n_candidates=64).candidates(seed=0)
     assert sorted(np.floor(candidates.X[:, 0] * 64).tolist()) == list(range(64))
 
 
 def test_a_box_takes_a_function_for_its_test_density() -> None:
-    candidates = candidates_of(Box(0.0, 1.0, n_candidates=4096, test_density=lambda X: 5.0 * X[:, 0]), seed=0)
+    candidates = Box(0.0, 1.0, n_candidates=4096, test_density=lambda X: 5.0 * X[:, 0]).candidates(seed=0)
     torch.testing.assert_close(
         candidates.test_density, torch.from_numpy(2.0 * candidates.X[:, 0]), rtol=1e-3, atol=1e-3
     )
@@ -125,7 +112,7 @@ def test_a_box_takes_a_function_for_its_test_density() -> None:
 
 def test_candidates_with_a_cell_need_bounds() -> None:
     with pytest.raises(ValueError, match="a box has a cell and bounds, a pool neither; got cell="):
-        Candidates(X=sample(3, 1), pool_density=ones(3), test_density=ones(3), cell=np.ones(1))
+        ArrayCandidates(inputs=sample(3, 1), pool_density=ones(3), test_density=ones(3), cell=np.ones(1))
 
 
 @given(values=densities)
@@ -262,8 +249,8 @@ def test_units_do_not_change_the_space_filling_order() -> None:
 
 
 def test_drawn_points_of_a_pool_are_its_rows() -> None:
-    candidates = candidates_of(Pool(np.arange(10).reshape(5, 2)), seed=0)
-    points = place(candidates, torch.tensor([3, 0]), generator=seeded())
+    candidates = Pool(np.arange(10).reshape(5, 2)).candidates(seed=0)
+    points = candidates.place(torch.tensor([3, 0]), generator=seeded())
     assert points.dtype == np.float64
     assert points.tolist() == [[6.0, 7.0], [0.0, 1.0]]
 
@@ -271,9 +258,9 @@ def test_drawn_points_of_a_pool_are_its_rows() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("test_density", ["pool", "uniform"])
 def test_candidates_taken_apart_are_put_together_again(dtype: type, test_density: str) -> None:
-    candidates = candidates_of(Pool((9 * sample(20, 2)).astype(dtype), test_density=test_density), seed=0)
-    tensors, place = candidates_tensors(candidates)
-    again = candidates_from(tensors, place)
+    candidates = Pool((9 * sample(20, 2)).astype(dtype), test_density=test_density).candidates(seed=0)
+    tensors, place = candidates.to_tensors()
+    again = ArrayCandidates.from_tensors(tensors, place, None)
     np.testing.assert_array_equal(again.X, candidates.X)
     torch.testing.assert_close(again.pool_density, candidates.pool_density, rtol=0.0, atol=0.0)
     torch.testing.assert_close(again.test_density, candidates.test_density, rtol=0.0, atol=0.0)
@@ -283,9 +270,9 @@ def test_candidates_taken_apart_are_put_together_again(dtype: type, test_density
 @pytest.mark.parametrize("n", [1, 2, 64])
 def test_drawn_points_of_a_box_lie_in_it_and_in_their_cell(n: int) -> None:
     box = Box([-1.0, 5.0], [1.0, 5.5], n_candidates=n)
-    candidates = candidates_of(box, seed=0)
+    candidates = box.candidates(seed=0)
     rows = torch.arange(n).repeat(200)
-    points = place(candidates, rows, generator=seeded())
+    points = candidates.place(rows, generator=seeded())
     assert ((points >= box.lower) & (points <= box.upper)).all()
     assert candidates.cell is not None
     assert (np.abs(points - candidates.X[rows.numpy()]) <= 0.5 * candidates.cell + 1e-12).all()
@@ -293,44 +280,7 @@ def test_drawn_points_of_a_box_lie_in_it_and_in_their_cell(n: int) -> None:
 
 
 def test_points_placed_in_all_cells_are_uniform_up_to_the_bounds() -> None:
-    candidates = candidates_of(Box(2.0, 4.0, n_candidates=16), seed=0)
-    points = place(candidates, torch.arange(16).repeat(5000), generator=seeded())
+    candidates = Box(2.0, 4.0, n_candidates=16).candidates(seed=0)
+    points = candidates.place(torch.arange(16).repeat(5000), generator=seeded())
     counts, _ = np.histogram(points, bins=8, range=(2.0, 4.0))
     np.testing.assert_allclose(counts / len(points), 1.0 / 8.0, atol=0.035)
-
-
-def test_a_random_test_design_follows_the_test_density_and_not_the_pool() -> None:
-    """Nine tenths of the pool lie left; uniformly drawn inputs do not."""
-    x = np.concatenate([0.5 * sample(9000, 1), 0.5 + 0.5 * sample(1000, 1)])
-    pool = Pool(x, density=np.where(x[:, 0] < 0.5, 9.0, 1.0), test_density="uniform")
-    drawn = random_test_design(candidates_of(pool, seed=0), 400, generator=seeded())
-    assert (x[drawn.numpy(), 0] < 0.5).mean() == pytest.approx(0.5, abs=0.08)
-
-
-def test_a_random_test_design_takes_available_candidates_only() -> None:
-    candidates = candidates_of(Pool(sample(20, 2)), seed=0)
-    available = torch.arange(20) % 2 == 0
-    drawn = random_test_design(candidates, 10, available=available, generator=seeded())
-    assert sorted(drawn.tolist()) == list(range(0, 20, 2))
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 12, 64])
-def test_an_equidistant_design_has_equal_distances(n: int) -> None:
-    points = np.sort(equidistant_design(Box(-1.0, 3.0), n)[:, 0])
-    np.testing.assert_allclose(points, -1.0 + 4.0 * np.arange(n) / n)
-
-
-@pytest.mark.parametrize("n", [1, 3, 16])
-def test_the_second_half_of_an_equidistant_design_lies_halfway_between_the_first(n: int) -> None:
-    box = Box(0.0, 1.0)
-    double = equidistant_design(box, 2 * n)
-    np.testing.assert_array_equal(double[:n], equidistant_design(box, n))
-    np.testing.assert_allclose(double[n:], double[:n] + 0.5 / n)
-
-
-@pytest.mark.parametrize(
-    ("box", "n", "message"), [(([0, 0], [1, 1]), 4, "one dimension, got 2"), ((0, 1), 0, "got n=0")]
-)
-def test_impossible_equidistant_designs_are_refused_and_shown(box: tuple[Any, Any], n: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        equidistant_design(Box(*box), n)

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lobal.active.failures import NEIGHBOURS, label_share
+from lobal.active.candidates import NEIGHBOURS, ArrayCandidates
+
+
+def label_share(X: np.ndarray, drawn: np.ndarray, has_label: np.ndarray) -> np.ndarray:
+    density = torch.ones(len(drawn), dtype=torch.float64)
+    candidates = ArrayCandidates(inputs=drawn, pool_density=density, test_density=density)
+    return candidates.label_share(([0] * len(X), X), ([0] * len(drawn), drawn), has_label)
 
 
 def test_the_labelled_points_of_a_region_stand_for_all_that_were_drawn_there(rng: np.random.Generator) -> None:

@@ -33,10 +33,10 @@ def test_the_superior_density_is_the_root_of_noise_complexity_and_test_density(a
     np.testing.assert_allclose(ratio, ratio[0])
 
 
-def test_headroom_counts_the_noise(active: ActiveLearner) -> None:
+def test_expected_savings_count_the_noise(active: ActiveLearner) -> None:
     constant = learner()
     constant.tell(active.labelled.candidate, active.labelled.y)
-    assert active.headroom() < constant.headroom()
+    assert active.expected_savings() > constant.expected_savings()
 
 
 def test_a_campaign_that_is_loaded_goes_on_estimating(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_campaign_that_is_loaded_goes_on_estimating(tmp_path: Path) -> None:
         assert kept.model is not None
         assert again.model is not None
         assert again.model.noise == "estimate"
-        assert again.settings["model"]["noise"] == "estimate"
+        assert again.surrogate.to_settings()["options"]["noise"] == "estimate"
         assert np.array_equal(again.model.noise_variance(X), kept.model.noise_variance(X))
         again.run(fanned, sizes=[120])
         assert np.array_equal(again.labelled.X, whole.labelled.X)

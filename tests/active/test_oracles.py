@@ -11,6 +11,13 @@ from lobal.active.oracles import as_labels, labels_as_they_come
 CALLS = [np.array([[float(k)]]) for k in range(6)]
 
 
+def check(values: Any, n: int) -> np.ndarray:
+    labels = as_labels(values, name="the labels")
+    if labels.shape != (n,):
+        raise ValueError(f"the labels must be {n}")
+    return labels
+
+
 def moody(bad: set[int], way: Callable[[], Any]) -> Any:
     """An oracle that fails at some inputs, in its own way."""
     return lambda X: way() if int(X[0, 0]) in bad else X[:, 0]
@@ -25,19 +32,21 @@ WAYS = {"raises": raising, "nan": lambda: [math.nan], "infinite": lambda: [math.
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_all_calls_are_answered_and_failures_are_not_finite(way: Callable[[], Any], workers: int) -> None:
+def test_all_calls_are_answered_and_failures_have_no_finite_label(way: Callable[[], Any], workers: int) -> None:
     oracle = moody({0, 3}, way)
     if workers:
         with ThreadPoolExecutor(workers) as executor:
-            answers = dict(labels_as_they_come(oracle, CALLS, executor))
+            answers = dict(labels_as_they_come(oracle, CALLS, executor, check))
     else:
-        answers = dict(labels_as_they_come(oracle, CALLS, None))
+        answers = dict(labels_as_they_come(oracle, CALLS, None, check))
     assert sorted(answers) == list(range(6))
-    assert [number for number, labels in sorted(answers.items()) if not np.isfinite(labels).all()] == [0, 3]
+    assert [
+        number for number, labels in sorted(answers.items()) if labels is None or not np.isfinite(labels).all()
+    ] == [0, 3]
 
 
 def test_failures_are_held_back_until_there_is_a_label() -> None:
-    answers = labels_as_they_come(moody({0, 1, 3}, raising), CALLS, None)
+    answers = labels_as_they_come(moody({0, 1, 3}, raising), CALLS, None, check)
     order: list[int] = []
     seen = iter(answers)
     order.append(next(seen)[0])
@@ -48,32 +57,32 @@ def test_failures_are_held_back_until_there_is_a_label() -> None:
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_an_oracle_without_a_single_label_is_broken(way: Callable[[], Any]) -> None:
     heard = []
-    with pytest.raises(RuntimeError, match=r"failed at all 6 points; none is given up: .*learner\.tell\("):
-        heard.extend(labels_as_they_come(moody(set(range(6)), way), CALLS, None))
+    with pytest.raises(RuntimeError, match=r"failed at all 6 points; none is given up: .*learner\.give_up\(\)"):
+        heard.extend(labels_as_they_come(moody(set(range(6)), way), CALLS, None, check))
     assert heard == []
 
 
 @pytest.mark.parametrize("labels", [[1.0, 2.0], [], [[1.0]], 1.0j, "high", {"y": 1.0}], ids=str)
 def test_anything_but_one_label_for_each_point_is_refused(labels: Any) -> None:
-    with pytest.raises(ValueError, match="oracle"):
-        list(labels_as_they_come(lambda _: labels, CALLS, None))
+    with pytest.raises(ValueError, match="the labels"):
+        list(labels_as_they_come(lambda _: labels, CALLS, None, check))
 
 
 def test_one_number_is_the_label_of_one_point_and_none_is_no_label() -> None:
-    answers = dict(labels_as_they_come(lambda X: float(X[0, 0]) if X[0, 0] else None, CALLS, None))
+    answers = dict(labels_as_they_come(lambda X: float(X[0, 0]) if X[0, 0] else None, CALLS, None, check))
     assert np.isnan(answers[0]).all()
     assert answers[5].tolist() == [5.0]
 
 
-def test_whoever_stops_listening_cancels_what_has_not_begun() -> None:
+def test_an_error_cancels_the_calls_that_have_not_begun() -> None:
     made: list[float] = []
 
     def oracle(X: np.ndarray) -> np.ndarray:
         made.append(float(X[0, 0]))
         return np.ones(3)  # of the wrong length: the first answer ends it
 
-    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="oracle"):
-        list(labels_as_they_come(oracle, CALLS * 50, executor))
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="the labels"):
+        list(labels_as_they_come(oracle, CALLS * 50, executor, check))
     assert len(made) < 300
 
 

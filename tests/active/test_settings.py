@@ -10,14 +10,9 @@ import numpy as np
 import pytest
 
 from lobal import MixtureRegressor, Pool
-from lobal.active.settings import (
-    checked_model,
-    checked_sizes,
-    checked_space,
-    checked_validation,
-    learner_settings,
-    whole_number,
-)
+from lobal.active.mixture_surrogate import MixtureSurrogate
+from lobal.active.settings import LearnerSettings, checked_sizes, checked_space, checked_surrogate
+from lobal.core.checks import whole_number
 
 GOOD = {
     "seed": 3,
@@ -25,23 +20,24 @@ GOOD = {
     "intrinsic_dimension": 1.5,
     "exploration": 0.1,
     "draw": "random",
-    "shrink_inducing": False,
-    "model": MixtureRegressor(),
 }
+POOL = Pool([[0.0], [1.0]])
 
 
-def test_settings_are_plain_data() -> None:
+def test_settings_are_plain_data_and_come_back() -> None:
     given = GOOD | {"seed": np.int64(3), "smoothness": 2, "exploration": np.float32(0.5)}
-    settings = learner_settings(**given)
-    assert json.loads(json.dumps(settings)) == settings
-    assert (settings["seed"], settings["smoothness"], settings["exploration"]) == (3, 2.0, 0.5)
+    settings = LearnerSettings.checked(**given)
+    assert LearnerSettings.from_fields(json.loads(json.dumps(settings.to_fields()))) == settings
+    assert (settings.seed, settings.smoothness, settings.exploration) == (3, 2.0, 0.5)
+    with pytest.raises(ValueError, match="has not been estimated yet"):
+        _ = LearnerSettings().dimension
 
 
-def test_functions_among_the_models_options_are_named_and_not_kept() -> None:
-    settings = learner_settings(**GOOD | {"model": MixtureRegressor(noise=lambda X: X[:, 0], random_state=7)})
+def test_functions_among_the_models_options_are_named_and_not_saved() -> None:
+    settings = MixtureSurrogate(MixtureRegressor(noise=lambda X: X[:, 0], random_state=7)).to_settings()
     assert settings["functions"] == ["noise"]
-    assert settings["model"]["noise"] is None
-    assert settings["model"]["random_state"] is None  # the learner's seed takes its place
+    assert settings["options"]["noise"] is None
+    assert settings["options"]["random_state"] is None  # the learner's seed takes its place
 
 
 @pytest.mark.parametrize(
@@ -61,13 +57,11 @@ def test_functions_among_the_models_options_are_named_and_not_kept() -> None:
         ("exploration", False, "exploration must be a number, got False"),
         ("draw", "lots", r"draw must be one of \['low_dispersion', 'random'\], got 'lots'"),
         ("draw", ["random"], r"got \['random'\]"),
-        ("shrink_inducing", 1, "shrink_inducing must be True or False, got 1 of type int"),
-        ("shrink_inducing", "yes", "shrink_inducing must be True or False, got 'yes' of type str"),
     ],
 )
 def test_wrong_settings_are_refused_with_what_was_expected(option: str, value: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        learner_settings(**GOOD | {option: value})
+        LearnerSettings.checked(**GOOD | {option: value})
 
 
 @pytest.mark.parametrize("space", [[[0.0], [1.0]], np.zeros((3, 1)), None, Pool])
@@ -79,7 +73,15 @@ def test_a_space_is_a_pool_or_a_box(space: Any) -> None:
 @pytest.mark.parametrize("model", [MixtureRegressor, "mixture", 5])
 def test_a_model_is_a_mixture_regressor(model: Any) -> None:
     with pytest.raises(TypeError, match=r"must be a lobal\.MixtureRegressor, such as .*, got "):
-        checked_model(model)
+        checked_surrogate(model, False, POOL)
+
+
+def test_shrinking_is_true_or_false_and_belongs_to_the_surrogate() -> None:
+    for wrong in (1, "yes"):
+        with pytest.raises(TypeError, match="shrink_inducing must be True or False, got "):
+            checked_surrogate(None, wrong, POOL)
+    with pytest.raises(ValueError, match="must be passed to the surrogate itself"):
+        checked_surrogate(MixtureSurrogate(), True, POOL)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_model_is_a_mixture_regressor(model: Any) -> None:
 )
 def test_validation_is_inputs_and_labels(validation: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        checked_validation(validation, 2)
+        Pool([[0.0, 1.0]]).checked_validation(validation)
 
 
 @pytest.mark.parametrize("sizes", [[], [20, 20], [30, 20], [0, 5], [2.5], ["2"], 5], ids=str)
@@ -146,14 +148,13 @@ for call in (
 
 def test_the_smoothness_of_a_learner_is_a_number_and_says_where_to_get_one() -> None:
     with pytest.raises(TypeError, match=r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"):
-        learner_settings(**GOOD | {"smoothness": "estimate"})
+        LearnerSettings.checked(**GOOD | {"smoothness": "estimate"})
     with pytest.raises(
         ValueError, match=r"a learner takes smoothness itself, got 'estimate' as its model's; math\.inf"
     ):
-        learner_settings(**GOOD | {"model": MixtureRegressor(smoothness="estimate")})
+        MixtureSurrogate(MixtureRegressor(smoothness="estimate"))
 
 
-def test_noise_to_be_estimated_is_kept_as_a_word() -> None:
-    settings = learner_settings(**GOOD | {"model": MixtureRegressor(noise="estimate")})
-    assert settings["model"]["noise"] == "estimate"
-    assert settings["functions"] == []
+def test_noise_to_be_estimated_is_saved_as_a_word() -> None:
+    settings = MixtureSurrogate(MixtureRegressor(noise="estimate")).to_settings()
+    assert (settings["options"]["noise"], settings["functions"]) == ("estimate", [])

@@ -1,6 +1,5 @@
 """How few inducing points will do: the search on made-up answers, and a learner that makes it."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from lobal import ActiveLearner, MixtureRegressor
 from lobal.active.campaign.folder import Campaign
 from lobal.active.shrinking import LARGEST_MOVE, TOLERANCE, Answers, fewest, has_lost, has_moved
 from lobal.mixture.decisions import Decision
-from tests.learner_setting import MODEL, learner, pool
+from tests.learner_setting import learner, pool
 
 ROOMY = MixtureRegressor(n_inducing=64, n_gate_inducing=32)
 
@@ -205,7 +204,7 @@ def test_a_loaded_campaign_keeps_to_the_numbers_it_found(whole: ActiveLearner, t
     with shrinking(path=tmp_path / "campaign") as kept:
         kept.run(slope, sizes=[64, 128, 160])
     with ActiveLearner.load(tmp_path / "campaign") as again:
-        assert again.settings["shrink_inducing"]
+        assert again.surrogate.to_settings()["shrink_inducing"]
         again.run(slope, sizes=[200])
         assert again.history == whole.history
         assert np.array_equal(again.labelled.X, whole.labelled.X)
@@ -248,20 +247,3 @@ def test_a_model_that_cannot_be_read_is_fitted_again_with_the_numbers_found(tmp_
         assert again.model is not None
         assert again.model.n_inducing == 32
         assert np.allclose(again.model.predict(X), kept.model.predict(X))
-
-
-def test_campaigns_of_earlier_versions_go_on_without_shrinking(tmp_path: Path) -> None:
-    with learner(model=MODEL, path=tmp_path / "campaign") as kept:
-        kept.run(slope, sizes=[30])
-    header, journal = tmp_path / "campaign" / "header.json", tmp_path / "campaign" / "journal.jsonl"
-    content = json.loads(header.read_text())
-    del content["settings"]["shrink_inducing"]
-    header.write_text(json.dumps(content))
-    events = [json.loads(line) for line in journal.read_text().splitlines()]
-    for name in ("n_inducing", "n_gate_inducing", "decisions"):
-        del events[0]["step"][name]
-    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
-    with ActiveLearner.load(tmp_path / "campaign") as again:
-        assert again.settings["shrink_inducing"] is False
-        again.run(slope, sizes=[60])
-        assert again.history[0] == kept.history[0]

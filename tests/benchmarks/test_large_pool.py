@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
-from lobal.active.campaign import storage
+from lobal.active.campaign import steps as step_files
 from lobal.active.designs import draw_low_dispersion
 
 ROWS, COLUMNS = 200_000, 8
@@ -48,7 +48,7 @@ def test_a_mapped_pool_is_never_in_memory_as_a_whole(guarded: Guarded, tmp_path:
             learner.tell(batch, smooth(guarded.numbers[batch]))
         rows = np.arange(20)
         learner.tell(rows, smooth(guarded.numbers[rows]))  # nobody asked for these: their density is estimated
-        assert 0.0 < learner.headroom() <= 1.0
+        assert 0.0 <= learner.expected_savings() < 1.0
         assert len(learner.superior_density()) == ROWS
     assert guarded.most > MOST_ROWS // 2
     assert (tmp_path / "campaign" / "candidates.lobal").stat().st_size < 9 * ROWS  # one density, no inputs
@@ -111,7 +111,7 @@ def test_a_campaign_with_its_own_inputs_takes_no_others(tmp_path: Path) -> None:
 def test_of_large_pools_the_last_two_steps_are_kept(
     largest: int, kept: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "LARGEST_KEPT_POOL", largest)
+    monkeypatch.setattr(step_files, "LARGEST_KEPT_POOL", largest)
     pool = mapped_pool(tmp_path / "pool.npy")
     with ActiveLearner(pool, path=tmp_path / "campaign") as learner:
         batches = [learner.ask(2) for _ in range(4)]

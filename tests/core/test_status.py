@@ -2,14 +2,14 @@ import re
 
 import pytest
 
-from lobal.core.status import Standing, campaign_line, described
+from lobal.core.status import CampaignStatus, described, status_line
 from tests.learner_setting import bumpy, learner
 
 
 def test_the_line_says_step_error_and_what_is_going_on() -> None:
-    standing = Standing(doing="waiting for labels", step=3, labels=90, error=0.12345)
-    assert described(standing) == "step 3, validation RMSE 0.1235: waiting for labels"
-    assert described(standing._replace(error=None)) == "step 3: waiting for labels"
+    status = CampaignStatus(activity="waiting for labels", step=3, labels=90, error=0.12345)
+    assert described(status) == "step 3, validation RMSE 0.1235: waiting for labels"
+    assert described(status._replace(error=None)) == "step 3: waiting for labels"
 
 
 def test_a_run_shows_its_progress_on_the_error_stream(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +24,6 @@ def test_a_run_shows_its_progress_on_the_error_stream(capsys: pytest.CaptureFixt
 def test_a_run_is_silent_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     learner().run(bumpy, sizes=[20])
     assert capsys.readouterr() == ("", "")
-    with campaign_line(False, 10) as show:
-        show(Standing(doing="nothing", step=0, labels=0, error=None))
+    with status_line(False, 10) as show:
+        show(CampaignStatus(activity="nothing", step=0, labels=0, error=None))
     assert capsys.readouterr() == ("", "")

@@ -9,7 +9,6 @@ import pytest
 from experiments import pools
 from experiments.pools import PoolSettings, Split, campaign, conclusion, run, savings_table, stationary_problem
 from experiments.repetitions import Result
-from lobal.active.designs import candidates_of
 from tests.experiments.setting import invoke
 
 DATA = Path(os.environ.get("LOBAL_DATA", "no data"))
@@ -100,7 +99,7 @@ def test_errors_count_alike_where_the_test_density_is_the_pools(path: Path) -> N
 def test_a_uniform_test_density_makes_up_for_the_rows_density(path: Path) -> None:
     split = settings_of(path, density_key="crowd", uniform_test=True).split(0)
     np.testing.assert_array_equal(split.weight, np.where(split.X_test[:, 0] < 0.5, 0.25, 1.0))
-    candidates = candidates_of(split.pool, seed=0)
+    candidates = split.pool.candidates(0)
     weights = (candidates.test_density / candidates.pool_density).numpy()
     left = split.pool.X[:, 0] < 0.5
     assert weights[~left].min() / weights[left].max() == pytest.approx(4.0)

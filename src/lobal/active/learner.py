@@ -4,47 +4,37 @@ Everything random at step k is seeded by the campaign's seed and k, and every ev
 campaign that dies at any instant goes on where it stopped and asks for the same points.
 """
 
-import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, TypeAlias, final
 
-import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
-from sklearn.base import clone
-from torch import Tensor
 
+from lobal.active.approach import NextDensity, next_density, with_exploration
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Observations
-from lobal.active.campaign.state import State
-from lobal.active.campaign.storage import StepState, Stored, begun_with, model_of_last_step, restored_model
-from lobal.active.designs import Candidates, NextDensity, candidates_of, located, next_density, place, with_exploration
-from lobal.active.oracles import as_labels, labels_as_they_come
+from lobal.active.campaign.state import CampaignState
+from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
+from lobal.active.candidates import Candidates
+from lobal.active.designs import DRAWS
+from lobal.active.knowledge import Knowledge
+from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.scoring import Scores
 from lobal.active.settings import (
-    DRAWS,
-    as_batch,
-    checked_model,
+    LearnerSettings,
     checked_path,
     checked_sizes,
     checked_space,
-    checked_validation,
-    learner_settings,
-    whole_number,
+    checked_surrogate,
 )
-from lobal.active.shrinking import numbers_found, shrunk
-from lobal.active.spaces import Box, Oracle, Pool
-from lobal.core.arrays import rows_at
-from lobal.core.density import LARGEST_SAMPLE, importance_weights
-from lobal.core.density import intrinsic_dimension as estimated_dimension
-from lobal.core.status import Show, Standing, campaign_line
-from lobal.mixture.decisions import decisions_as_json
-from lobal.mixture.estimator import SMALLEST_TRAINING_SET, MixtureRegressor, NoiseFunction
+from lobal.active.spaces import SavedSpace, Space
+from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate, Validation
+from lobal.core.checks import whole_number
+from lobal.core.status import CampaignStatus, Show, status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
 Callback: TypeAlias = Callable[["ActiveLearner"], None]
@@ -55,126 +45,135 @@ class ActiveLearner:
     """Decides which points to label next, so that the whole training set follows the superior training density.
 
     Args:
-        space: a `Pool` of candidates or a `Box` to choose from.
-        seed: of everything random.
-        path: folder to keep the campaign in, step by step; without it nothing is written until `save`.
-        model: an unfitted `MixtureRegressor` whose options every fit takes; by default one without options.
-        validation: inputs and labels that steer the fits and are used for nothing else.
-        smoothness: alpha of the target.
-        intrinsic_dimension: delta of the inputs; estimated from a pool, the number of columns of a box.
-        exploration: share of the test density in what the learner aims for, so that no region starves on the evidence
-            of a handful of labels.
+        space: where labels can be asked for: a `Pool` of candidates, a `Box`, or a pool of molecules.
+        seed: seed of everything random.
+        path: folder to save the campaign in, event by event; without it nothing is written until `save`.
+        model: an unfitted `MixtureRegressor` whose options every fit uses, or another `Surrogate`; by default the
+            space's own, `MixtureRegressor()` for arrays.
+        validation: inputs and labels to validate the fits with, used for nothing else.
+        smoothness: alpha of the target; change it for targets that are known to be rough.
+        intrinsic_dimension: delta of the inputs; by default estimated from a pool, the number of columns of a box.
+        exploration: share of the test density in the density aimed for, between 0 and 1. It keeps a region from
+            starving on the evidence of a handful of labels; 0 is the paper's scheme.
         draw: "random" as in the paper, or "low_dispersion" for evenly spread draws of the same density.
-        shrink_inducing: look once, when there is a complexity to place them by and two labels for each, how few
-            inducing points will do, and keep to that. Saves time in long campaigns, and may cost accuracy in very long
-            ones: more labels bear smaller bandwidths, which need more inducing points.
+        shrink_inducing: find out once, as soon as there is a complexity and two labels for each inducing point, how
+            few inducing points are enough, and keep to that. Saves time in long campaigns and may cost accuracy in
+            very long ones.
+
+    Raises:
+        TypeError, ValueError: an option is of the wrong kind or out of range; nothing has been computed then.
+
+    Example:
+        >>> import numpy as np, lobal
+        >>> X = np.random.default_rng(0).random((200, 1))
+        >>> learner = lobal.ActiveLearner(lobal.Pool(X), seed=0)
+        >>> batch = learner.ask(20)
+        >>> learner.tell(batch, np.sin(9 * X[batch, 0]))
+        >>> len(learner.labelled.y)
+        20
     """
 
     def __init__(
         self,
-        space: Pool | Box,
+        space: Space,
         *,
         seed: int = 0,
         path: str | os.PathLike[str] | None = None,
-        model: MixtureRegressor | None = None,
-        validation: tuple[Any, Any] | None = None,
-        smoothness: float = math.inf,
+        model: Any = None,  # noqa: ANN401 - a surrogate, or what is made one
+        validation: Any = None,  # noqa: ANN401 - pairs of array-likes, or what the space takes
+        smoothness: float = float("inf"),
         intrinsic_dimension: float | None = None,
         exploration: float = 0.1,
         draw: str = "random",
         shrink_inducing: bool = False,
     ) -> None:
-        template = clone(checked_model(model))
-        self.settings: dict[str, Any] = learner_settings(
+        settings = LearnerSettings.checked(
             seed=seed,
             smoothness=smoothness,
-            intrinsic_dimension=1.0 if intrinsic_dimension is None else intrinsic_dimension,
+            intrinsic_dimension=intrinsic_dimension,
             exploration=exploration,
             draw=draw,
-            shrink_inducing=shrink_inducing,
-            model=template,
         )
+        surrogate = checked_surrogate(model, shrink_inducing, checked_space(space))
         folder = None if path is None else checked_path(path)
-        steering = checked_validation(validation, checked_space(space).dimension)
-        candidates = candidates_of(space, seed=self.settings["seed"])
-        if intrinsic_dimension is None:
-            self.settings["intrinsic_dimension"] = _dimension(candidates, self.settings["seed"])
-        self._set_up(State(Stored(self.settings, candidates, steering)), template)
+        checked = None if validation is None else space.checked_validation(validation)
+        candidates = space.candidates(settings.seed)
+        if settings.intrinsic_dimension is None:
+            settings = replace(settings, intrinsic_dimension=candidates.intrinsic_dimension(settings.seed))
+        self._state = CampaignState(Setup(settings, surrogate, candidates, checked))
+        self._known = Knowledge(self._state)
         if folder is not None:
             self.save(folder)
-
-    def _set_up(self, state: State, template: MixtureRegressor) -> None:
-        self.settings, self.candidates, self.validation = state.begun
-        self._state = state
-        self._scores = Scores(
-            candidates=self.candidates,
-            smoothness=self.settings["smoothness"],
-            dimension=self.settings["intrinsic_dimension"],
-        )
-        self._template = template
-        self._model: MixtureRegressor | None = None
 
     # Asking and telling.
 
     def ask(self, n: int) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
         """The next n points to label: row numbers of a pool, inputs in a box.
 
-        One pass through the loop of Algorithm 1. The points are pending until they are told; whoever asks again before
-        that gets others, chosen as if the pending ones were labelled.
+        One pass through the loop of Algorithm 1. The points are pending until they are told. A second `ask` before
+        that returns different points, chosen as if the pending ones were labelled.
+
+        Raises:
+            ValueError: n is not a whole number of at least 1, or the pool has fewer points left.
         """
-        self._state.check_left(whole_number("the number of points to ask for", n, least=1))
-        generator = torch.Generator().manual_seed(self._step_seed())
-        complexity = None if self.model is None else self._scored_complexity()
-        findings = self._findings(complexity)
-        following = None if complexity is None else self._following(complexity, n)
-        # Before there is a model: X_n0 ~ p_0 = q.
-        weights = self._state.weights(self._state.density if following is None else following.proposal, n)
-        draw = DRAWS[self.settings["draw"]]
+        state, known, settings = self._state, self._known, self.settings
+        state.check_left(whole_number("the number of points to ask for", n, least=1))
+        generator = self.candidates.generator(settings.seed, len(self.history))
+        scores = None if known.fitted is None else known.scores
+        target = None if scores is None else self._next_density(scores, n)
+        # Before there is a model: X_n0 ~ p_0.
+        weights = state.weights(state.density if target is None else target.proposal, n)
+        draw = DRAWS[settings.draw]
         indices = draw(weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
-        inputs = place(self.candidates, indices, generator=generator)
+        inputs = self.candidates.place(indices, generator=generator)
         step = Step(
             number=len(self.history),
-            size=self._state.ledger.size,
+            size=state.ledger.size,
             batch=n,
             indices=tuple(indices.tolist()),
-            gamma_1=None if following is None else following.gamma_1,
-            gamma_2=None if following is None else following.gamma_2,
-            **findings,
+            gamma_1=None if target is None else target.gamma_1,
+            gamma_2=None if target is None else target.gamma_2,
+            **known.findings(),
         )
-        left = StepState(
+        after = StepState(
             number=step.number,
-            density=self._state.density if following is None else following.density,
-            complexity=complexity,
-            model=self._model,
+            density=state.density if target is None else target.density,
+            complexity=None if scores is None else scores.complexity,
+            kept={**state.last.kept, **({} if known.fitted is None else known.fitted.kept())},
+            fitted=known.fitted,
         )
-        self._state.go_on(step, inputs, left)
-        return inputs if self.is_box else indices.numpy()
+        state.add_step(step, inputs, after)
+        self._known = known.under_new_density()
+        return self.candidates.batch(indices.numpy(), inputs)
 
     def tell(self, batch: Any, labels: Any) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
-        """Take labels of points: row numbers of a pool, or inputs in a box, in any order and number.
+        """Record labels of points: row numbers of a pool, or inputs in a box, in any order and number.
 
-        NaN or infinite labels are failures: the point is neither learned from nor asked for again. A point may be
-        told more than once, and points nobody asked for are welcome.
+        Args:
+            batch: the points, as `ask` returns them; points nobody asked for are welcome.
+            labels: one label for each. NaN or infinite labels are failures: the point is neither learned from nor
+                asked for again. A point may be told more than once.
+
+        Raises:
+            ValueError: points are not of the space, or labels do not fit them.
         """
-        values = as_labels(labels, name="labels")
-        points = as_batch(batch, self.candidates.bounds)
-        if not values.size and not points.size:
+        points = self.candidates.locate(batch)
+        values = self.candidates.labels(labels, len(points[0]), name="labels")
+        if not points[0]:
             return
-        candidates, inputs = located(self.candidates, points)
-        if values.shape != (len(candidates),):
-            raise ValueError(f"{len(candidates)} points need as many labels, got labels of shape {values.shape}")
-        self._state.tell(self._state.enter(candidates, inputs), values)
-        if np.isfinite(values).any():
-            self._model = None
+        self._tell(self._state.enter(points), values)
 
     def expect(self, batch: Any) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
-        """Take note of points that are being labelled already, though nobody asked for them here.
+        """Record points that are being labelled already, though nobody asked for them here: they are pending."""
+        points = self.candidates.locate(batch)
+        if points[0]:
+            self._state.enter(points)
+            self._known = self._known.under_new_density()
 
-        From now on they are pending like those asked for.
-        """
-        points = as_batch(batch, self.candidates.bounds)
-        if points.size:
-            self._state.enter(*located(self.candidates, points))
+    def give_up(self, batch: Any = None) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Record that pending points have no label and will have none; by default all that are pending."""
+        is_all = batch is None
+        self._fail(self._state.ledger.pending if is_all else self._state.enter(self.candidates.locate(batch)))
 
     def run(
         self,
@@ -187,36 +186,44 @@ class ActiveLearner:
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
     ) -> History:
-        """Ask the oracle until there are sizes[-1] labels, re-estimating at each of the sizes.
-
-        Args:
-            oracle: labels (m,) of inputs (m, d). If it raises, the points it was called with failed; if it returns NaN,
-                those points did. Where none of a batch has a label in the end, the run ends and none is given up.
-            sizes: numbers of labels n_0 < n_1 < ... at which the model is estimated anew; those that are there
-                already are passed over, so a campaign that was interrupted goes on with the same call.
-            executor: where calls run side by side; any `concurrent.futures.Executor`.
-            points_per_call: by default one where an executor or a path is given, so that each label is safe as soon
-                as it is there, and else the whole batch.
-            stop: rules that end the run early, looked at after every size.
-            callbacks: called after every size, for records and pictures.
-            progress: show a line on the terminal that follows the run.
+        """Ask the oracle until there are sizes[-1] labels, fitting the model anew at each of the sizes.
 
         Ctrl-C leaves the learner, and the campaign on disk, as after the last label: run it again to go on.
+
+        Args:
+            oracle: returns labels (m,) of inputs (m, d). If it raises, the points it was called with failed; if it
+                returns NaN, those points did. If no point of a batch gets a label, the run ends with an error and the
+                points stay pending.
+            sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached are
+                skipped, so the same call continues a campaign that was interrupted.
+            executor: runs calls in parallel; any `concurrent.futures.Executor`.
+            points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
+                arrives, and else the whole batch.
+            stop: rules that end the run early, checked after every size (see `lobal.stopping`).
+            callbacks: functions of the learner, called after every size.
+            progress: show a status line on the terminal.
+
+        Returns:
+            The history of all steps.
+
+        Raises:
+            RuntimeError: the oracle failed at all points of a batch.
+            ValueError: the oracle returned labels of the wrong shape, or sizes are not ascending.
         """
         if not callable(oracle):
             raise TypeError(f"oracle must be a function of inputs (m, d) that returns labels (m,), got {oracle!r}")
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
         if points_per_call is None:
-            points_per_call = 1 if executor is not None or self._state.is_kept else targets[-1]
+            points_per_call = 1 if executor is not None or self._state.is_saved else targets[-1]
         whole_number("points_per_call", points_per_call, least=1)
-        with campaign_line(progress, targets[-1]) as show:
+        with status_line(progress, targets[-1]) as show:
             for size in targets:
                 missing = size - self._state.ledger.size
                 if missing > 0:
-                    show(self._standing("fitting the model, choosing points"))
+                    show(self._status("fitting the model, choosing points"))
                     self.ask(missing)
                 if self._state.ledger.pending:
-                    self._answer(oracle, executor, points_per_call, show)
+                    self._label_pending(oracle, executor, points_per_call, show)
                     for callback in callbacks:
                         callback(self)
                 if any(rule(self) for rule in stop):
@@ -226,9 +233,29 @@ class ActiveLearner:
     # What is known.
 
     @property
+    def settings(self) -> LearnerSettings:
+        """How points are chosen."""
+        return self._state.setup.settings
+
+    @property
+    def surrogate(self) -> Surrogate:
+        """What fits the models."""
+        return self._state.setup.surrogate
+
+    @property
+    def candidates(self) -> Candidates:
+        """The points to choose from."""
+        return self._state.candidates
+
+    @property
+    def validation(self) -> Validation | None:
+        """Inputs and labels that models are validated with."""
+        return self._state.setup.validation
+
+    @property
     def is_box(self) -> bool:
         """Whether points are inputs in a box rather than rows of a pool."""
-        return self._state.is_box
+        return self.candidates.is_box
 
     @property
     def history(self) -> History:
@@ -238,39 +265,46 @@ class ActiveLearner:
     @property
     def labelled(self) -> Observations:
         """All labels and their inputs, in the order they were asked for."""
-        return self._state.ledger.observations()
+        return self._state.observations()
 
     @property
-    def pending(self) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
+    def pending(self) -> ndarray:
         """Points asked for, or expected, whose label is still to come."""
-        return self._state.points(self._state.ledger.pending)
+        return self._state.batch(self._state.ledger.pending)
 
     @property
-    def failed(self) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
+    def failed(self) -> ndarray:
         """Points that have no label and will have none."""
-        return self._state.points(self._state.ledger.failed)
+        return self._state.batch(self._state.ledger.failed)
 
     @property
-    def model(self) -> MixtureRegressor | None:
-        """The mixture fitted to all labels so far; none while there are too few."""
-        if self._model is None and self._state.ledger.n_labels >= SMALLEST_TRAINING_SET:
-            self._model = self._fit()
-        return self._model
+    def fitted(self) -> FittedSurrogate | None:
+        """The surrogate fitted to all labels so far; none while there are fewer than ten."""
+        return self._known.fitted
+
+    @property
+    def model(self) -> Any:  # noqa: ANN401 - what the surrogate fits
+        """The model fitted to all labels so far, such as a `MixtureRegressor`; none while there are fewer than ten."""
+        return None if self.fitted is None else self.fitted.model
+
+    def local_bandwidth(self) -> Float[ndarray, " N"]:
+        """LOB at every candidate, Eq. (eq:gprLOB)."""
+        return self._known.scores.bandwidth.numpy()
 
     def local_complexity(self) -> Float[ndarray, " N"]:
         """LFC at every candidate, Eq. (eq:approxLFC), up to a constant factor."""
-        return self._scored_complexity().numpy()
+        return self._known.scores.complexity.numpy()
 
     def superior_density(self) -> Float[ndarray, " N"]:
         """The superior training density at every candidate, Eq. (eq:approxPOpt), at equal norm with the pool's."""
-        return self._superior(self._scored_complexity()).numpy()
+        return self._known.scores.superior.numpy()
 
     def training_density(self) -> Float[ndarray, " N"]:
         """p_k at every candidate: what the points drawn so far follow, labelled, pending or failed.
 
         The labels alone follow it if failures are few, or as likely in one place as in another. Failed points stay in
         it nevertheless: without them, a region where labels cannot be had would look empty, and draw ever more points
-        (all of them, once batches are small). `importance_weights` puts right what that means for the labels.
+        (all of them, once batches are small). `importance_weights` corrects for that at the labels.
         """
         return self._state.density.numpy().copy()
 
@@ -279,98 +313,60 @@ class ActiveLearner:
 
         From ten failures on, p_k is multiplied with the share of points nearby that have a label.
         """
-        q = self.candidates.test_density[torch.as_tensor(self.labelled.candidate)]
-        return importance_weights(q, self._state.labelled_density()).numpy()
+        return self._known.importance_weights
 
-    def headroom(self) -> float:
-        """The share of random labels that active learning needs for the same error, estimated from the complexity.
+    def expected_savings(self) -> float:
+        """The share of labels that active learning saves against random ones, expected from the complexity.
 
-        One means there is nothing to gain, one half that half of the labels can be saved. The noise of the estimate
-        itself makes it optimistic.
+        0 means that there is nothing to gain, 0.5 that half of the labels can be saved for the same error. The noise
+        of the estimate itself makes it optimistic.
         """
-        attainable = self._scores.attainable(self._scored_complexity(), self._scores.noise(self._known_model()))
-        return min(attainable, 1.0)  # rounding may carry it beyond
+        return max(0.0, 1.0 - self._known.scores.attainable)
 
     # One step of Algorithm 1.
 
-    def _step_seed(self) -> int:
-        return int(np.random.SeedSequence([self.settings["seed"], len(self.history)]).generate_state(1)[0])
-
-    def _fit(self) -> MixtureRegressor:
-        """Train f_MoE on (X_nk, Y_nk), its inducing points drawn from sqrt(p_k LFC_k-1) and, on request, few."""
-        X, y, _ = self.labelled
-        weight, spread = self.importance_weights(), self._state.inducing_weights()
-
-        def fitted(numbers: dict[str, int]) -> MixtureRegressor:
-            model: MixtureRegressor = clone(self._template).set_params(
-                random_state=self._step_seed(),
-                smoothness=self.settings["smoothness"],
-                intrinsic_dimension=self.settings["intrinsic_dimension"],
-                **numbers,
-            )
-            return model.fit(X, y, sample_weight=weight, inducing_weight=spread, validation=self.validation)
-
-        numbers = self.history.inducing_numbers
-        model = fitted(numbers)
-        is_due = self.settings["shrink_inducing"] and not numbers and spread is not None
-        return shrunk(model, fitted, X, y, self.validation) if is_due else model
-
-    def _following(self, complexity: Float[Tensor, " N"], n: int) -> NextDensity:
+    def _next_density(self, scores: Scores, n: int) -> NextDensity:
         """p_k+1 for n more points, and the density to draw them from."""
-        target = with_exploration(
-            self._superior(complexity), self.candidates.test_density, self.settings["exploration"]
-        )
+        target = with_exploration(scores.superior, self.candidates.test_density, self.settings.exploration)
         return next_density(
             self._state.density, target, self.candidates.pool_density, n=self._state.ledger.n_drawn, b=n
         )
 
-    def _scored_complexity(self) -> Float[Tensor, " N"]:
-        return self._scores.complexity(self._known_model(), self._state.density)
-
-    def _superior(self, complexity: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        return self._scores.superior(complexity, self._scores.noise(self._known_model()))
-
-    def _findings(self, complexity: Float[Tensor, " N"] | None) -> dict[str, Any]:
-        """What the model of this step says about itself and about the candidates, for the record."""
-        model = self._model
-        if model is None or complexity is None:
-            return {"validation_error": None, "noise": None, "attainable": None}
-        attainable = self._scores.attainable(complexity, self._scores.noise(model))
-        return {
-            "validation_error": model.validation_error_,
-            "noise": model.noise_,
-            "attainable": attainable,
-            "decisions": tuple(json.loads(decisions_as_json(model.tuning_))),
-            **(self.history.inducing_numbers or numbers_found(model)),
-        }
-
-    def _known_model(self) -> MixtureRegressor:
-        model = self.model
-        if model is None:
-            raise ValueError(
-                f"the complexity is known from {SMALLEST_TRAINING_SET} labels on, there are "
-                f"{self._state.ledger.n_labels}; ask, and tell the labels"
-            )
-        return model
-
     # Labels.
 
-    def _answer(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
-        """Label all pending points, each label on disk as soon as it is there."""
-        ledger = self._state.ledger
-        numbers = ledger.pending
+    def _label_pending(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
+        """Label all pending points, each label recorded as soon as it arrives."""
+        numbers = self._state.ledger.pending
         calls = [numbers[i : i + points_per_call] for i in range(0, len(numbers), points_per_call)]
-        show(self._standing("waiting for labels"))
-        for call, labels in labels_as_they_come(oracle, [ledger.inputs(call) for call in calls], executor):
-            self.tell(self._state.points(calls[call]), labels)
-            show(self._standing("waiting for labels"))
+        show(self._status("waiting for labels"))
+        inputs = [self._state.model_inputs(call) for call in calls]
 
-    def _standing(self, doing: str) -> Standing:
-        known = self.history.steps[-1].validation_error if self.history.steps else None
-        error = known if self._model is None else self._model.validation_error_
-        return Standing(doing=doing, step=len(self.history), labels=self._state.ledger.n_labels, error=error)
+        def check(values: Any, n: int) -> ndarray:  # noqa: ANN401 - whatever an oracle returns
+            return self.candidates.labels(values, n, name="the oracle's labels")
 
-    # Keeping it.
+        for call, labels in labels_as_they_come(oracle, inputs, executor, check):
+            if labels is None:
+                self._fail(calls[call])
+            else:
+                self._tell(calls[call], labels)
+            show(self._status("waiting for labels"))
+
+    def _tell(self, numbers: Sequence[int], labels: ndarray) -> None:
+        self._state.tell(numbers, labels)
+        has_changed = bool(is_complete(labels).any())
+        self._known = Knowledge(self._state) if has_changed else self._known.under_new_density()
+
+    def _fail(self, numbers: Sequence[int]) -> None:
+        self._state.fail(numbers)
+        self._known = self._known.under_new_density()
+
+    def _status(self, activity: str) -> CampaignStatus:
+        last = self.history.steps[-1].validation_error if self.history.steps else None
+        error = last if not self._known.is_fitted or self.fitted is None else self.fitted.validation_error
+        labels = self._state.ledger.n_labels
+        return CampaignStatus(activity=activity, step=len(self.history), labels=labels, error=error)
+
+    # The folder.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the campaign to a folder, which `load` reads and which is kept up to date from then on.
@@ -381,7 +377,7 @@ class ActiveLearner:
         self._state.save(checked_path(path))
 
     def close(self) -> None:
-        """Let go of the campaign's folder, so that another process may open it."""
+        """Release the campaign's folder, so that another process may open it."""
         self._state.close()
 
     def __enter__(self) -> "ActiveLearner":
@@ -392,47 +388,48 @@ class ActiveLearner:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Pool | None = None
+        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
         """The campaign of that folder as it was at its last event; it goes on there.
 
         Args:
             path: the folder.
-            noise: the function that the model was given as its `noise`, if it was: functions cannot be kept.
-            pool: the pool, if it was a memory-mapped file that is somewhere else now.
+            noise: the function that the model was given as its `noise`, if it was: functions cannot be saved.
+            pool: the pool, if it was a memory-mapped file that has moved since, or if the campaign's folder does not
+                hold it.
+
+        Raises:
+            FileNotFoundError, ValueError: there is no campaign, or it is damaged, or `noise` or `pool` is missing.
+            BlockingIOError: another process has it open; see `read`.
         """
         campaign = Campaign.open(path)
         try:
-            begun = begun_with(campaign, pool)
-            return cls._opened(campaign, begun, restored_model(begun.settings, noise))
+            return cls._opened(campaign, pool, noise, strict=True)
         except BaseException:
             campaign.close()
             raise
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Pool | None = None
+        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
-        """The same without taking hold of it: for a look at a campaign that another process is running.
+        """The same without locking it: for a look at a campaign that another process is running.
 
-        Where the noise was a function that is not given again, the model learns a constant noise, said in the log.
+        Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
         """
-        campaign = Campaign.read(path)
-        begun = begun_with(campaign, pool)
-        return cls._opened(campaign, begun, restored_model(begun.settings, noise, is_needed=False))
+        return cls._opened(Campaign.read(path), pool, noise, strict=False)
 
     @classmethod
-    def _opened(cls, campaign: Campaign, begun: Stored, template: MixtureRegressor) -> "ActiveLearner":
-        learner = cls.__new__(cls)
-        learner._set_up(State.kept_in(campaign, begun), template)
-        learner._model = model_of_last_step(campaign, template)
+    def _opened(
+        cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None, *, strict: bool
+    ) -> "ActiveLearner":
+        setup, events = opened_setup(campaign, pool, noise, strict=strict)
+        learner = cls(
+            SavedSpace(setup.candidates, setup.surrogate),
+            model=setup.surrogate,
+            validation=setup.validation,
+            **setup.settings.to_fields(),
+        )
+        learner._state = CampaignState.opened(campaign, setup, events)
+        learner._known = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
         return learner
-
-
-def _dimension(candidates: Candidates, seed: int) -> float:
-    """The intrinsic dimension of a sample of the pool; of a box, the number of its columns."""
-    if candidates.cell is not None:
-        return float(candidates.X.shape[1])
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(candidates.X), generator=generator)[:LARGEST_SAMPLE].sort().values
-    return estimated_dimension(torch.from_numpy(rows_at(candidates.X, rows.numpy())), generator=generator)

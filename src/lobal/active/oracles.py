@@ -1,24 +1,27 @@
 """Calling an oracle, which is somebody else's program and may fail."""
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
-
-from lobal.active.spaces import Oracle
 
 logger = logging.getLogger(__name__)
 
+# Labels of points given by their model inputs: for arrays, numbers (m,) of inputs (m, d).
+Oracle: TypeAlias = Callable[[ndarray], Any]
+# The checked labels of so many points, from whatever an oracle returned.
+Check: TypeAlias = Callable[[Any, int], ndarray]
+
 
 def labels_as_they_come(
-    oracle: Oracle, calls: Sequence[Float[ndarray, "_ d"]], executor: Executor | None
-) -> Iterator[tuple[int, Float[ndarray, " _"]]]:
-    """The number of each call and its labels, in the order they come; NaN where the oracle raised.
+    oracle: Oracle, calls: Sequence[ndarray], executor: Executor | None, check: Check
+) -> Iterator[tuple[int, ndarray | None]]:
+    """The number of each call and its labels, in the order they come; none where the oracle raised.
 
     Without an executor the calls run one after the other. Calls that have not begun are cancelled when the caller
     stops listening, so that Ctrl-C does not wait for labels nobody will take. Failures before the first label are held
@@ -28,17 +31,18 @@ def labels_as_they_come(
         RuntimeError: there is not a single label.
         ValueError: the oracle returned something other than one label for each input.
     """
-    failures: list[tuple[int, Float[ndarray, " _"]]] = []
+    failures: list[tuple[int, ndarray | None]] = []
     error: Exception | None = None
     is_working = False
     with closing(_results(oracle, calls, executor)) as results:
         for number, result in results:
+            labels: ndarray | None = None
             if isinstance(result, Exception):
                 logger.warning("the oracle failed at %s: %r", calls[number].tolist(), result)
-                error, labels = result, np.full(len(calls[number]), np.nan)
+                error = result
             else:
-                labels = _checked(result, len(calls[number]))
-            is_working = is_working or bool(np.isfinite(labels).any())
+                labels = check(result, len(calls[number]))
+            is_working = is_working or (labels is not None and bool(is_complete(labels).any()))
             failures.append((number, labels))
             if is_working:
                 yield from failures
@@ -46,7 +50,7 @@ def labels_as_they_come(
     if failures:
         raise RuntimeError(
             f"the oracle failed at all {sum(map(len, calls))} points; none is given up: mend it and run again or, to "
-            "do without them, learner.tell(learner.pending, [math.nan] * len(learner.pending))"
+            "do without them, learner.give_up()"
         ) from error
 
 
@@ -58,18 +62,12 @@ def as_labels(values: Any, *, name: str) -> Float[ndarray, "..."]:  # noqa: ANN4
         raise ValueError(f"{name} must be numbers, NaN where there is none, got {values!r}: {error}") from error
 
 
-def _checked(result: Any, number: int) -> Float[ndarray, " _"]:  # noqa: ANN401 - whatever an oracle returns
-    labels = as_labels(result, name="the oracle's labels")
-    if labels.shape != (number,):
-        raise ValueError(
-            f"the oracle was given {number} points and has to return labels of shape ({number},), got {labels.shape}"
-        )
-    return labels
+def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
+    """Which labels have nothing but finite numbers; the others are failures."""
+    return np.asarray(np.isfinite(labels).reshape(len(labels), -1).all(axis=1))
 
 
-def _results(
-    oracle: Oracle, calls: Sequence[Float[ndarray, "_ d"]], executor: Executor | None
-) -> Generator[tuple[int, Any]]:
+def _results(oracle: Oracle, calls: Sequence[ndarray], executor: Executor | None) -> Generator[tuple[int, Any]]:
     if executor is None:
         yield from ((number, _attempt(oracle, X)) for number, X in enumerate(calls))
         return
@@ -82,7 +80,7 @@ def _results(
             future.cancel()
 
 
-def _attempt(oracle: Oracle, X: Float[ndarray, "_ d"]) -> Any:  # noqa: ANN401 - labels or an exception
+def _attempt(oracle: Oracle, X: ndarray) -> Any:  # noqa: ANN401 - labels or an exception
     try:
         return oracle(X)
     except Exception as error:  # whatever a stranger's program raises is a failed label, not the campaign's end

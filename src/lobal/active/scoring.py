@@ -1,83 +1,90 @@
-"""A model's verdict on every candidate: complexity, noise and the superior density, a part at a time."""
+"""What a fitted model says about every candidate: bandwidth, noise, complexity and the superior density (Sec. 4.1).
 
-from collections.abc import Iterator
+Each model is evaluated at the candidates once; everything else follows from those numbers.
+"""
+
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.designs import Candidates
-from lobal.core.arrays import row_parts, rows_at
-from lobal.core.complexity import attainable_sample_size, superior_density
+from lobal.active.candidates import Candidates
+from lobal.active.surrogate import FittedSurrogate
+from lobal.core.complexity import attainable_sample_size, local_complexity, superior_density
 from lobal.core.density import normalised
-from lobal.mixture.estimator import MixtureRegressor
-
-# Candidates scored at a time: they may be more than the memory holds, and 4 MiB of kernels are done in half the time
-# per candidate of 128 MiB.
-CHUNK = 2**12
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """The formulas of Sec. 4.1 at all candidates."""
+    """A fitted model at all candidates, under the training density p_k of the step."""
 
-    candidates: Candidates
-    smoothness: float
-    dimension: float
+    bandwidth: Float[Tensor, " N"]  # LOB
+    noise: Float[Tensor, " N"]  # v
+    complexity: Float[Tensor, " N"]  # LFC, Eq. (eq:approxLFC), up to a constant factor
+    superior: Float[Tensor, " N"]  # p_sup, Eq. (eq:approxPOpt), at equal norm with p_X
+    attainable: float  # the relative sample size that the superior density could reach
 
-    def complexity(self, model: MixtureRegressor, density: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """LFC from the model's LOB and the training density, Eq. (eq:approxLFC)."""
-        values = np.empty(len(self.candidates))
-        for rows, part in self._parts():
-            values[rows] = model.local_complexity(part, density=positive(density[rows]).numpy())
-        return torch.from_numpy(values)
 
-    def noise(self, model: MixtureRegressor) -> Float[Tensor, " N"]:
-        """The variance of a label's noise."""
-        if model.has_constant_noise:
-            # One number, shown at all candidates: it takes no memory.
-            constant = model.noise_variance(rows_at(self.candidates.X, slice(0, 1)))
-            return torch.from_numpy(constant).expand(len(self.candidates))
-        values = np.empty(len(self.candidates))
-        for rows, part in self._parts():
-            values[rows] = model.noise_variance(part)
-        return torch.from_numpy(values)
+def evaluated(fitted: FittedSurrogate, candidates: Candidates) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Bandwidth and noise variance at all candidates, a part of them at a time."""
+    bandwidth, noise = np.empty(len(candidates)), np.empty(len(candidates))
+    constant: Float[Tensor, " 1"] | None = None
+    for rows, part in candidates.parts():
+        bandwidth[rows] = fitted.local_bandwidth(part)
+        if not fitted.has_constant_noise:
+            noise[rows] = fitted.noise_variance(part)
+        elif constant is None:
+            constant = torch.from_numpy(fitted.noise_variance(part[:1]))
+    # A constant is expanded: it takes no memory.
+    return torch.from_numpy(bandwidth), torch.from_numpy(noise) if constant is None else constant.expand(len(noise))
 
-    def superior(self, complexity: Float[Tensor, " N"], noise: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """The superior training density, Eq. (eq:approxPOpt), at equal norm with the pool density."""
-        density = superior_density(
-            complexity,
-            self.candidates.test_density,
-            noise,
-            smoothness=self.smoothness,
-            dimension=self.dimension,
-        )
-        return normalised(density, self.candidates.pool_density)
 
-    def attainable(self, complexity: Float[Tensor, " N"], noise: Float[Tensor, " N"]) -> float:
-        """The relative sample size that the superior density could reach, as far as complexity and noise bear it out.
+def scores_from(
+    bandwidth: Float[Tensor, " N"],
+    noise: Float[Tensor, " N"],
+    density: Float[Tensor, " N"],
+    candidates: Candidates,
+    *,
+    smoothness: float,
+    dimension: float,
+) -> Scores:
+    """All scores from what a model says and the training density p_k."""
+    orders = {"smoothness": smoothness, "dimension": dimension}
+    complexity = local_complexity(bandwidth, positive(density), **orders)
+    superior = superior_density(complexity, candidates.test_density, noise, **orders)
+    return Scores(
+        bandwidth=bandwidth,
+        noise=noise,
+        complexity=complexity,
+        superior=normalised(superior, candidates.pool_density),
+        attainable=attainable(complexity, noise, candidates, **orders),
+    )
 
-        The formula also promises something from evening out the test density, even where the complexity is constant.
-        That holds only if bandwidths are small against the density's own structure, which in many dimensions they are
-        not. So the promise is the lesser of two: with the test density as it is, and with that part taken away.
-        """
-        q, p = self.candidates.test_density, self.candidates.pool_density
-        orders = {"smoothness": self.smoothness, "dimension": self.dimension}
-        whole = attainable_sample_size(complexity, q, noise, p, **orders)
-        # Relative to the test density itself, which is then constant: means over the pool become means over it.
-        relative = attainable_sample_size(complexity, torch.ones_like(q), noise, p / positive(q), **orders)
-        return max(whole, relative)
 
-    def _parts(self) -> Iterator[tuple[slice, Float[ndarray, "m d"]]]:
-        for rows, part in row_parts(self.candidates.X):
-            for start in range(0, len(part), CHUNK):
-                points = part[start : start + CHUNK]
-                yield slice(rows.start + start, rows.start + start + len(points)), points
+def attainable(
+    complexity: Float[Tensor, " N"],
+    noise: Float[Tensor, " N"],
+    candidates: Candidates,
+    *,
+    smoothness: float,
+    dimension: float,
+) -> float:
+    """The relative sample size that the superior density could reach, as far as complexity and noise support it.
+
+    The formula also promises something from evening out the test density, even where the complexity is constant.
+    That holds only if bandwidths are small against the density's own structure, which in many dimensions they are
+    not. So the larger of two is returned: with the test density as it is, and with that part taken away.
+    """
+    q, p = candidates.test_density, candidates.pool_density
+    orders = {"smoothness": smoothness, "dimension": dimension}
+    whole = attainable_sample_size(complexity, q, noise, p, **orders)
+    # Relative to the test density itself, which is then constant: means over the pool become means over it.
+    relative = attainable_sample_size(complexity, torch.ones_like(q), noise, p / positive(q), **orders)
+    return max(whole, relative)
 
 
 def positive(density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

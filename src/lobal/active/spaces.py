@@ -1,23 +1,81 @@
-"""Where labels can be asked for: a pool of candidates or a box of inputs."""
+"""Where labels can be asked for: a pool of candidates, a box of inputs, or another `Space`."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
+import torch
 from jaxtyping import Float, Real
 from numpy import ndarray
+from scipy.stats import qmc
+from torch import Tensor
 
-from lobal.core.arrays import as_column, as_matrix
+from lobal.active.candidates import ArrayCandidates, Candidates
+from lobal.active.mixture_surrogate import MixtureSurrogate
+from lobal.active.oracles import as_labels
+from lobal.active.surrogate import Surrogate, Validation
+from lobal.core.arrays import as_column, as_matrix, row_parts
+from lobal.core.checks import shown
+from lobal.core.density import normalised, pool_density
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
-Oracle: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
+
+
+class Space(ABC):
+    """A description of where labels can be asked for: cheap to make, checked when it is made."""
+
+    @abstractmethod
+    def candidates(self, seed: int) -> Candidates:
+        """The points to choose from and the densities at them; may take a while."""
+
+    @abstractmethod
+    def default_surrogate(self) -> Surrogate:
+        """The model that learns from labels of this space where the user names none."""
+
+    @abstractmethod
+    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - whatever a user passes
+        """Inputs and labels to validate models with, as arrays.
+
+        Raises:
+            ValueError: they do not fit the space.
+        """
+
+
+class ArraySpace(Space):
+    """A space whose points are rows of numbers, with one number as the label."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """d, the number of input columns."""
+
+    def default_surrogate(self) -> Surrogate:
+        return MixtureSurrogate()
+
+    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - whatever a user passes
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
+        X = as_matrix(validation[0], name="the X of validation")
+        y = as_labels(validation[1], name="the y of validation")
+        if X.shape[1] != self.dimension:
+            raise ValueError(
+                f"the X of validation must have {self.dimension} columns, as the candidates have, got shape {X.shape}"
+            )
+        if y.shape != (len(X),) or not np.isfinite(y).all():
+            raise ValueError(
+                f"the y of validation must be {len(X)} finite labels, one for each row of its X, got shape {y.shape}"
+                + ("" if np.isfinite(y).all() else " with NaN or infinite entries")
+            )
+        return Validation(X, y)
 
 
 @final
 @dataclass(frozen=True, init=False, eq=False)
-class Pool:
+class Pool(ArraySpace):
     """Candidates that can be labelled, one a row, and the densities that the labels are chosen by.
 
     Densities need not be normalised. `density` is p_X, the density that the pool was drawn from: its values at the
@@ -64,13 +122,25 @@ class Pool:
 
     @property
     def dimension(self) -> int:
-        """d, the number of input columns."""
         return int(self.X.shape[1])
+
+    def candidates(self, seed: int) -> ArrayCandidates:
+        """The rows of the pool."""
+        p_X = (
+            pool_density(self.X, generator=torch.Generator().manual_seed(seed))
+            if self.density is None
+            else _values(self.density, self.X, name="density", positive=True)
+        )
+        if isinstance(self.test_density, str):
+            q = p_X if self.test_density == "pool" else torch.ones_like(p_X)
+        else:
+            q = _values(self.test_density, self.X, name="test_density", positive=False)
+        return ArrayCandidates(inputs=self.X, pool_density=p_X, test_density=_at_equal_norm(q, p_X))
 
 
 @final
 @dataclass(frozen=True, init=False, eq=False)
-class Box:
+class Box(ArraySpace):
     """All inputs between two corners; any of them can be labelled.
 
     Densities on the box are evaluated at `n_candidates` evenly spread points. `test_density` is q, the density of the
@@ -107,8 +177,41 @@ class Box:
 
     @property
     def dimension(self) -> int:
-        """d, the number of input columns."""
         return len(self.lower)
+
+    def candidates(self, seed: int) -> ArrayCandidates:
+        """Evenly spread (scrambled Sobol) points of the box."""
+        n, width = self.n_candidates, self.upper - self.lower
+        sobol = qmc.Sobol(self.dimension, seed=np.random.default_rng(seed))
+        X = self.lower + width * sobol.random_base2(math.ceil(math.log2(n)))[:n]
+        p_X = torch.ones(n, dtype=torch.float64)
+        q = (
+            p_X
+            if isinstance(self.test_density, str)
+            else _values(self.test_density, X, name="test_density", positive=False)
+        )
+        return ArrayCandidates(
+            inputs=X,
+            pool_density=p_X,
+            test_density=_at_equal_norm(q, p_X),
+            cell=width * n ** (-1.0 / self.dimension),
+            bounds=np.stack([self.lower, self.upper]),
+        )
+
+
+def _values(
+    density: Float[ndarray, " N"] | DensityFunction, X: Real[ndarray, "N d"], *, name: str, positive: bool
+) -> Float[Tensor, " N"]:
+    if isinstance(density, ndarray):
+        return torch.tensor(density)
+    values = np.empty(len(X))
+    for rows, points in row_parts(X):
+        values[rows] = as_column(density(points), name=f"{name}(X)", length=len(points), positive=positive)
+    return torch.from_numpy(values)
+
+
+def _at_equal_norm(q: Float[Tensor, " N"], p_X: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    return p_X if q is p_X else normalised(q, p_X)
 
 
 def _density(values: Any, name: str, length: int, *, positive: bool) -> Any:  # noqa: ANN401 - what Pool was given
@@ -125,3 +228,21 @@ def _corner(values: Any, name: str) -> Float[ndarray, " d"]:  # noqa: ANN401 - a
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
     return corner
+
+
+@final
+class SavedSpace(Space):
+    """The space of a campaign that was saved: its candidates are known already."""
+
+    def __init__(self, candidates: Candidates, surrogate: Surrogate) -> None:
+        self._candidates, self._surrogate = candidates, surrogate
+
+    def candidates(self, seed: int) -> Candidates:
+        del seed
+        return self._candidates
+
+    def default_surrogate(self) -> Surrogate:
+        return self._surrogate
+
+    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - was checked when it was saved
+        return Validation(*validation)

@@ -1,5 +1,7 @@
 """Rules that end a run early: functions of the learner, looked at after every size."""
 
+import math
+
 from lobal.active.learner import ActiveLearner, StoppingRule
 
 
@@ -10,15 +12,20 @@ def target_error(rmse: float) -> StoppingRule:
     """
 
     def reached(learner: ActiveLearner) -> bool:
-        return learner.model is not None and learner.model.validation_error_ <= rmse
+        return _error(learner) <= rmse
 
     return reached
 
 
-def no_further_gain(share: float = 0.95) -> StoppingRule:
-    """Stop when active learning would need more than this share of the labels that random ones need."""
+def no_further_gain(share: float = 0.05) -> StoppingRule:
+    """Stop when active learning is expected to save less than this share of the labels."""
 
     def exhausted(learner: ActiveLearner) -> bool:
-        return learner.model is not None and learner.headroom() > share
+        return learner.fitted is not None and learner.expected_savings() < share
 
     return exhausted
+
+
+def _error(learner: ActiveLearner) -> float:
+    error = None if learner.fitted is None else learner.fitted.validation_error
+    return math.inf if error is None else error

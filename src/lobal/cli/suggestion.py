@@ -93,7 +93,7 @@ def outlook(learner: ActiveLearner) -> str:
     """What the labels so far promise, in one sentence."""
     if learner.model is None:
         return "too few labels for a model yet: these points are drawn at random"
-    return expectation(learner.headroom())
+    return expectation(1.0 - learner.expected_savings())
 
 
 def input_columns(

@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 
-class Standing(NamedTuple):
-    """Where a campaign stands, and what it is doing."""
+class CampaignStatus(NamedTuple):
+    """How far a campaign is, and what it is doing."""
 
-    doing: str
+    activity: str
     step: int
     labels: int
     error: float | None  # on the labels that steer the fit, once there is one
 
 
-Show: TypeAlias = Callable[[Standing], None]
+Show: TypeAlias = Callable[[CampaignStatus], None]
 
 
 @contextlib.contextmanager
-def campaign_line(is_wanted: bool, labels: int) -> Iterator[Show]:
+def status_line(is_wanted: bool, labels: int) -> Iterator[Show]:
     """A line on the terminal, or nothing: labels told of so many, step, validation error, and what is going on."""
     if not is_wanted:
         yield lambda _: None
@@ -30,10 +30,10 @@ def campaign_line(is_wanted: bool, labels: int) -> Iterator[Show]:
     # On the error stream: what a script prints stays as it is.
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as display:
         task = display.add_task("", total=labels)
-        yield lambda standing: display.update(task, completed=standing.labels, description=described(standing))
+        yield lambda status: display.update(task, completed=status.labels, description=described(status))
 
 
-def described(standing: Standing) -> str:
+def described(status: CampaignStatus) -> str:
     """Step, error and what is going on, in a few words."""
-    error = "" if standing.error is None else f", validation RMSE {standing.error:.4g}"
-    return f"step {standing.step}{error}: {standing.doing}"
+    error = "" if status.error is None else f", validation RMSE {status.error:.4g}"
+    return f"step {status.step}{error}: {status.activity}"

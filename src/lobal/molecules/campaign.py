@@ -18,10 +18,11 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.active.approach import NextDensity, next_density, with_exploration
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Event
-from lobal.active.designs import NextDensity, draw_random, next_density, with_exploration
+from lobal.active.designs import draw_random
 from lobal.core import complexity as formulas
 from lobal.core.density import normalised
 from lobal.core.files import load_record

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from lobal.active.learner import ActiveLearner
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
-from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
@@ -27,7 +26,6 @@ from lobal.report.landscape import landscape
 from lobal.report.savings import Savings, expectation
 
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
-DEFAULTS: dict[str, Any] = MixtureRegressor().get_params()
 
 CAUTION = (
     "rho is the share of random labels that would reach the same error, expected from how much the local complexity "
@@ -176,11 +174,11 @@ def _gain(
     if learner.model is None:
         lead = Lead("too few labels for a model yet: the next ones are drawn at random")
         return [lead, _counts(learner), *notes]
-    attainable = learner.headroom()
+    attainable = 1.0 - learner.expected_savings()
     blocks: list[Block] = [Lead(f"expected: {expectation(attainable)} (rho = {attainable:.2f})"), CAUTION]
     if savings is not None:
         blocks.append(Lead(f"measured against random labels: {savings.verdict()}"))
-    if "noise" in learner.settings["functions"] and learner.model.noise is None:
+    if getattr(learner.surrogate, "lost_functions", []):
         blocks.append(NOISE_LOST)
     return [*blocks, _counts(learner), *notes]
 
@@ -224,14 +222,8 @@ def _history(learner: ActiveLearner) -> Iterator[Block]:
 
 def _settings(learner: ActiveLearner) -> Iterator[Block]:
     """What the learner was told, and of the model's many options those that are not what they are by default."""
-    functions: list[str] = learner.settings["functions"]
-    model = {name: value for name, value in learner.settings["model"].items() if value != DEFAULTS.get(name)}
-    plain = {name: value for name, value in learner.settings.items() if name not in ("model", "functions")}
-    rows = [
-        *plain.items(),
-        *((f"model.{name}", value) for name, value in model.items()),
-        *((f"model.{name}", "a function") for name in functions),
-    ]
+    changed = learner.surrogate.changed_options
+    rows = [*learner.settings.to_fields().items(), *((f"model.{name}", value) for name, value in changed.items())]
     yield Rows(("setting", "value"), rows)
     yield "All other options of the model are what they are by default."
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
@@ -37,8 +37,7 @@ def landscape(
     names: Sequence[str] | None = None,
 ) -> Landscape:
     """The learner at no more than 10,000 of its candidates, chosen by chance but always the same."""
-    model = learner.model
-    if model is None:
+    if learner.fitted is None:
         raise ValueError(f"a landscape needs a model, for which {len(learner.labelled.y)} labels are too few")
     total, d = learner.candidates.X.shape
     rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
@@ -47,20 +46,23 @@ def landscape(
         points=points,
         names=_numbered(d) if names is None else _drawable(names),
         complexity=learner.local_complexity()[rows],
-        bandwidth=model.local_bandwidth(points),
+        bandwidth=learner.local_bandwidth()[rows],
         superior_density=learner.superior_density()[rows],
         training_density=learner.training_density()[rows],
-        labelled=np.asarray(learner.labelled.X, dtype=np.float64),
+        labelled=_coordinates(learner, learner.labelled.X, learner.labelled.candidate),
         suggested=suggested_inputs(learner),
     )
 
 
 def suggested_inputs(learner: ActiveLearner) -> Float[ndarray, "n d"]:
     """Inputs of the points that were asked for and whose labels are still to come."""
-    pending = np.asarray(learner.pending)
-    if not learner.is_box:
-        pending = learner.candidates.X[pending.astype(int)]
-    return np.asarray(pending, dtype=np.float64).reshape(len(pending), learner.candidates.X.shape[1])
+    numbers, inputs = learner.candidates.locate(learner.pending)
+    return _coordinates(learner, inputs, np.asarray(numbers, dtype=np.int64))
+
+
+def _coordinates(learner: ActiveLearner, inputs: ndarray, numbers: Int[ndarray, " n"]) -> Float[ndarray, "n d"]:
+    """Points as figures show them: their inputs in a box, coordinates of their candidates in a pool."""
+    return np.asarray(inputs if learner.is_box else learner.candidates.X[numbers], dtype=np.float64)
 
 
 def _numbered(d: int) -> tuple[str, ...]:

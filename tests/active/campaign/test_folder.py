@@ -18,7 +18,7 @@ from lobal.core.files import FORMAT_VERSION, load_record, make_folder
 from tests.active.campaign.processes import append_forever, create, hold, hold_with_a_worker, received, running
 
 HEADER = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": (4, 8)}}
-KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 1}
+KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 2}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from lobal.active.campaign.journal import Journal, journal_content, parse_journa
 from lobal.active.campaign.lock import Lock
 from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
 
-CAMPAIGN_FORMAT = 1  # of the folder as a whole; a step's file has its own
+CAMPAIGN_FORMAT = 2  # of the folder as a whole; a step's file has its own
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
 _STEP_NAME = re.compile(r"(\d{4,})\.lobal")

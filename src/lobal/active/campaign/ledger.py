@@ -14,8 +14,8 @@ Event = dict[str, Any]
 class Observations(NamedTuple):
     """The labelled points in the order they were asked for; a point labelled twice is there twice."""
 
-    X: Float[ndarray, "n d"]
-    y: Float[ndarray, " n"]
+    X: ndarray  # inputs of models, one entry a label
+    y: ndarray  # labels: numbers or, for molecules, rows of numbers
     candidate: Int[ndarray, " n"]  # the candidate each point is, or lies next to
 
 
@@ -27,7 +27,7 @@ class Entry:
     candidate: int
     x: tuple[float, ...]
     asked: bool
-    labels: list[float] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)  # a number or a list of numbers each
     failed: bool = False
 
     @property
@@ -40,12 +40,16 @@ class Entry:
 class Ledger:
     """All points of a campaign by number, in the order they entered it.
 
-    Its order does not depend on the order in which labels arrive, so that a run with many workers, or one that was
+    `n_columns` numbers are recorded for every point. Of several labels of one point, all count or the last one only
+    (`keeps_repeats`).
+
+    The order does not depend on the order in which labels arrive, so that a run with many workers, or one that was
     interrupted, ends with the same data.
     """
 
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
+    def __init__(self, n_columns: int, *, keeps_repeats: bool = True) -> None:
+        self.n_columns = n_columns
+        self.keeps_repeats = keeps_repeats
         self.entries: list[Entry] = []
         self.n_labels = 0  # labels there are
         self._by_candidate: dict[int, int] = {}
@@ -59,12 +63,18 @@ class Ledger:
                     self._enter(candidate, tuple(x), asked=kind == "asked")
             case "told":
                 for number, label in zip(event["points"], event["labels"], strict=True):
-                    self.entries[number].labels.append(label)
-                    self.entries[number].failed = False
-                    self.n_labels += 1
+                    self._label(self.entries[number], label)
             case "failed":
                 for number in event["points"]:
                     self.entries[number].failed = True
+
+    def _label(self, entry: Entry, label: Any) -> None:  # noqa: ANN401 - a number or a list of numbers
+        entry.failed = False
+        if entry.labels and not self.keeps_repeats:
+            entry.labels = []
+            self.n_labels -= 1
+        entry.labels.append(label)
+        self.n_labels += 1
 
     def _enter(self, candidate: int, x: tuple[float, ...], *, asked: bool) -> None:
         number = len(self.entries)
@@ -105,26 +115,25 @@ class Ledger:
         """Candidates not to be asked for again."""
         return sorted(self._by_candidate)
 
-    def outcomes(self) -> tuple[Float[ndarray, "n d"], Bool[ndarray, " n"]]:
-        """The points that are not pending, and whether they have a label."""
-        numbers = [number for number, entry in enumerate(self.entries) if not entry.is_pending]
-        return self.inputs(numbers), np.array([bool(self.entries[number].labels) for number in numbers], dtype=bool)
+    @property
+    def answered(self) -> list[int]:
+        """Points that are not pending."""
+        return [number for number, entry in enumerate(self.entries) if not entry.is_pending]
+
+    def has_label(self, numbers: Sequence[int]) -> Bool[ndarray, " n"]:
+        """Whether points have a label."""
+        return np.array([bool(self.entries[number].labels) for number in numbers], dtype=bool)
 
     def inputs(self, numbers: Sequence[int]) -> Float[ndarray, "n d"]:
-        """The inputs of some points."""
+        """The recorded inputs of some points."""
         rows = [self.entries[number].x for number in numbers]
-        return np.array(rows, dtype=np.float64).reshape(-1, self.dimension)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.n_columns)
 
     def candidates(self, numbers: Sequence[int]) -> Int[ndarray, " n"]:
         """The candidates of some points."""
         return np.array([self.entries[number].candidate for number in numbers], dtype=np.int64)
 
-    def observations(self) -> Observations:
-        """All labels with their points."""
+    def labelled(self) -> tuple[list[int], ndarray]:
+        """The point of every label, and all labels."""
         rows = [(number, label) for number, entry in enumerate(self.entries) for label in entry.labels]
-        numbers = [number for number, _ in rows]
-        return Observations(
-            self.inputs(numbers),
-            np.array([label for _, label in rows], dtype=np.float64),
-            self.candidates(numbers),
-        )
+        return [number for number, _ in rows], np.array([label for _, label in rows], dtype=np.float64)

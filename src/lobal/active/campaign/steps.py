@@ -1,0 +1,152 @@
+"""What a campaign was begun with, and what every step leaves to the next, as files in its folder."""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.active.campaign import kinds
+from lobal.active.campaign.folder import Campaign
+from lobal.active.campaign.ledger import Event
+from lobal.active.candidates import Candidates
+from lobal.active.settings import LearnerSettings
+from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate, Validation
+from lobal.core.files import load_record
+
+logger = logging.getLogger(__name__)
+
+CANDIDATES_FILE = "candidates.lobal"
+# Of a larger pool, the densities of the last two steps are kept and not of all: a step takes 16 bytes a candidate.
+LARGEST_KEPT_POOL = 2**20
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StepState:
+    """What a step leaves to the next, and the model that it came from; none before there is one."""
+
+    number: int
+    density: Float[Tensor, " N"]  # p_{k+1}
+    complexity: Float[Tensor, " N"] | None  # LFC
+    kept: Mapping[str, Tensor] = field(default_factory=dict)  # of the surrogate, for later fits
+    fitted: FittedSurrogate | None = None
+
+    def save(self, campaign: Campaign) -> None:
+        """Write it, in place of what a crash may have left of the same step."""
+        campaign.save_step(self.number, self.tensors(), {})
+        self.save_model(campaign)
+        if len(self.density) > LARGEST_KEPT_POOL:
+            # Not the step before: until this one is in the journal, the campaign goes on from that.
+            campaign.remove_step(self.number - 2)
+
+    def save_model(self, campaign: Campaign) -> None:
+        """Write the model by itself."""
+        if self.fitted is not None:
+            self.fitted.save(_model_path(campaign, self.number))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Densities and kept tensors by name."""
+        return {"density": self.density, **self.kept} | (
+            {} if self.complexity is None else {"complexity": self.complexity}
+        )
+
+    @staticmethod
+    def load(campaign: Campaign, number: int) -> "StepState":
+        """What a step left to the next; its model stays in its file."""
+        tensors = dict(campaign.load_step(number)[0])
+        return StepState(
+            number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
+        )
+
+
+class Setup(NamedTuple):
+    """What a campaign is begun with."""
+
+    settings: LearnerSettings
+    surrogate: Surrogate
+    candidates: Candidates
+    validation: Validation | None
+
+
+def create_campaign(
+    path: str | os.PathLike[str], setup: Setup, events: Sequence[Event], last: StepState | None
+) -> Campaign:
+    """A folder with all that has happened so far; whole, or no campaign at all."""
+    tensors, fields = setup.candidates.to_tensors()
+    if setup.validation is not None:
+        X, y = (torch.tensor(part, dtype=torch.float64) for part in setup.validation)
+        tensors |= {"validation.X": X, "validation.y": y}
+    records = {CANDIDATES_FILE: tensors}
+    if last is not None:
+        records[f"steps/{last.number:04d}.lobal"] = last.tensors()
+    header = {
+        "settings": setup.settings.to_fields(),
+        "candidates": {"kind": setup.candidates.kind, **fields},
+        "surrogate": {"kind": setup.surrogate.kind, **setup.surrogate.to_settings()},
+    }
+    campaign = Campaign.create(path, header, records=records, events=events)
+    try:
+        if last is not None:
+            last.save_model(campaign)
+    except BaseException:
+        campaign.close()
+        raise
+    return campaign
+
+
+def opened_setup(
+    campaign: Campaign,
+    space: Any,  # noqa: ANN401 - a Space
+    noise: NoiseFunction | None,
+    *,
+    strict: bool,
+) -> tuple[Setup, list[Event]]:
+    """What the campaign was begun with, and its events, both in the present format.
+
+    Args:
+        campaign: the opened folder.
+        space: has the inputs of candidates that were not saved with the campaign; else none.
+        noise: the function that the surrogate was given as its noise, if it was.
+        strict: refuse to go on without that function.
+    """
+    header, events = kinds.upgraded(campaign.header, campaign.events, space)
+    tensors = header.get("tensors") or load_record(campaign.path / CANDIDATES_FILE)[0]
+    candidates: Candidates = kinds.resolved(kinds.CANDIDATES, header["candidates"]["kind"]).from_tensors(
+        tensors, header["candidates"], space
+    )
+    surrogate: Surrogate = kinds.resolved(kinds.SURROGATES, header["surrogate"]["kind"]).from_settings(
+        header["surrogate"], noise=noise, strict=strict
+    )
+    validation = (
+        Validation(tensors["validation.X"].numpy(), tensors["validation.y"].numpy())
+        if "validation.X" in tensors
+        else None
+    )
+    return Setup(LearnerSettings.from_fields(header["settings"]), surrogate, candidates, validation), events
+
+
+def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: Surrogate) -> FittedSurrogate | None:
+    """The model that the last step came from, if no label has come since.
+
+    None also if its file cannot be read, as after a change of versions: the model can be fitted again.
+    """
+    names = [event["event"] for event in events]
+    since = names[::-1].index("asked") if "asked" in names else len(names)
+    path = _model_path(campaign, names.count("asked") - 1)
+    if "told" in names[len(names) - since :] or not path.exists():
+        return None
+    try:
+        return surrogate.load(path)
+    except (ValueError, KeyError, TypeError) as error:
+        logger.warning("%s cannot be read and is fitted again: %r", path, error)
+        return None
+
+
+def _model_path(campaign: Campaign, number: int) -> Path:
+    return campaign.path / "steps" / f"{number:04d}.model"

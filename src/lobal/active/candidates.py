@@ -1,0 +1,296 @@
+"""The points a learner chooses from, with the densities at them: what every space turns into.
+
+Pool, box or molecules is decided once, when a `Space` makes its candidates. From there on the learner works with
+candidate numbers 0 ... N - 1, densities at the candidates, and the methods below.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Real
+from numpy import ndarray
+from scipy.spatial import KDTree
+from torch import Tensor
+
+from lobal.active.oracles import as_labels
+from lobal.core.arrays import row_parts, rows_at
+from lobal.core.checks import shown
+from lobal.core.density import LARGEST_SAMPLE, density_at, intrinsic_dimension
+from lobal.core.mapped import MappedArray
+
+# From so many points on, a tree finds their neighbours sooner than a search through all candidates.
+WORTH_A_TREE = 64
+DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
+# Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
+CHUNK = 2**12
+NEIGHBOURS = 16  # a share among so many is known up to an eighth
+
+Points: TypeAlias = tuple[list[int], Float[ndarray, "_ d"]]  # candidate numbers and recorded inputs
+
+
+class Candidates(ABC):
+    """N points to choose from. Densities count up to a constant factor; q and p_0 have equal norm with p_X.
+
+    Each point of a campaign has a candidate number and recorded inputs, a row of `n_columns` numbers that the journal
+    keeps. A pool of molecules records none, since the candidate number says which configuration it is.
+    """
+
+    kind: ClassVar[str]  # name in a campaign's header
+    keeps_repeats: ClassVar[bool] = True  # several labels of one point are all learned from, or the last one only
+
+    pool_density: Float[Tensor, " N"]  # p_X
+    test_density: Float[Tensor, " N"]  # q
+
+    @property
+    def initial_density(self) -> Float[Tensor, " N"]:
+        """p_0, which the first points are drawn from; the test density unless a space knows better."""
+        return self.test_density
+
+    def __len__(self) -> int:
+        return len(self.pool_density)
+
+    @property
+    @abstractmethod
+    def X(self) -> Real[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
+        """Coordinates of all candidates, for designs and figures."""
+
+    @property
+    @abstractmethod
+    def is_box(self) -> bool:
+        """Whether a candidate stands for a cell with room for many points, which are told by their inputs."""
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """How many numbers are recorded for each point."""
+
+    def generator(self, seed: int, step: int) -> torch.Generator:
+        """The source of everything random in the draws of one step."""
+        return torch.Generator().manual_seed(seed_of(seed, step))
+
+    @abstractmethod
+    def intrinsic_dimension(self, seed: int) -> float:
+        """delta, estimated."""
+
+    @abstractmethod
+    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b d"]:
+        """Inputs to record for candidates that were drawn."""
+
+    @abstractmethod
+    def locate(self, batch: Any) -> Points:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Candidate numbers and recorded inputs of points as a user gives them.
+
+        Raises:
+            ValueError: a point is not one of the space.
+        """
+
+    @abstractmethod
+    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
+        """Points as a user knows them."""
+
+    @abstractmethod
+    def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
+        """What models and oracles take as the inputs of points, one entry a point."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[tuple[slice, ndarray]]:
+        """Model inputs of consecutive candidates that fit into memory, each part with its place."""
+
+    @abstractmethod
+    def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n *label"]:  # noqa: ANN401 - array-likes
+        """Labels of n points as numbers, one entry a point; entries that are not finite are failures.
+
+        Raises:
+            ValueError: they are not numbers or have the wrong shape.
+        """
+
+    @abstractmethod
+    def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
+        """An estimate, at the candidates, of the density that given points follow."""
+
+    @abstractmethod
+    def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
+        """For each of some points, the positions of the k nearest among others, in the metric of the space."""
+
+    def label_share(self, labelled: Points, drawn: Points, has_label: Bool[ndarray, " n"]) -> Float[ndarray, " m"]:
+        """The share of labelled points among the sixteen drawn nearest to every labelled point, itself included.
+
+        Its reciprocal is how many drawn points a labelled one stands for.
+        """
+        k = min(NEIGHBOURS, len(has_label))
+        # Where many points are the same, a point may not find itself among them.
+        return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
+
+    @abstractmethod
+    def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything but functions, as tensors and JSON fields; `from_tensors` puts it together again."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "Candidates":  # noqa: ANN401 - a Space
+        """The candidates that `to_tensors` took apart; `space` has the inputs where they were not saved."""
+
+
+def seed_of(*entropy: int) -> int:
+    """One seed from several numbers."""
+    return int(np.random.SeedSequence(list(entropy)).generate_state(1)[0])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ArrayCandidates(Candidates):
+    """The rows of a pool, or evenly spread points of a box that each stand for the cell around them."""
+
+    kind: ClassVar[str] = "array"
+
+    inputs: Real[ndarray, "N d"]
+    pool_density: Float[Tensor, " N"]
+    test_density: Float[Tensor, " N"]
+    cell: Float[ndarray, " d"] | None = None  # box: widths of a cell
+    bounds: Float[ndarray, "2 d"] | None = None  # box: its two corners
+
+    def __post_init__(self) -> None:
+        if (self.cell is None) != (self.bounds is None):
+            raise ValueError(f"a box has a cell and bounds, a pool neither; got cell={self.cell}, bounds={self.bounds}")
+
+    @property
+    def X(self) -> Real[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
+        return self.inputs
+
+    @property
+    def is_box(self) -> bool:
+        return self.cell is not None
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.inputs.shape[1])
+
+    def intrinsic_dimension(self, seed: int) -> float:
+        """By TwoNN on a sample of a pool; the number of columns of a box."""
+        if self.is_box:
+            return float(self.n_columns)
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randperm(len(self), generator=generator)[:LARGEST_SAMPLE].sort().values
+        return intrinsic_dimension(torch.from_numpy(rows_at(self.inputs, rows.numpy())), generator=generator)
+
+    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b d"]:
+        """The rows of a pool, or points uniformly within the cells of a box, reflected at its bounds."""
+        points = rows_at(self.inputs, indices.numpy())
+        if self.cell is None or self.bounds is None:
+            return points
+        jitter = torch.rand(points.shape, dtype=torch.float64, generator=generator).numpy() - 0.5
+        points += jitter * self.cell
+        lower, upper = self.bounds
+        points = np.where(points < lower, 2.0 * lower - points, points)
+        points = np.where(points > upper, 2.0 * upper - points, points)
+        return np.asarray(np.clip(points, lower, upper))  # against rounding
+
+    def locate(self, batch: Any) -> Points:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Points of a pool are given by row number, points in a box by their inputs."""
+        points = _as_points(batch, self.bounds)
+        n, d = self.inputs.shape
+        if not points.size:
+            return [], np.empty((0, d))
+        if self.cell is None:
+            rows = np.atleast_1d(points)
+            if not np.issubdtype(rows.dtype, np.integer) or rows.ndim != 1 or ((rows < 0) | (rows >= n)).any():
+                raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {points!r}")
+            return rows.tolist(), rows_at(self.inputs, rows)
+        inputs = np.atleast_2d(points)
+        if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
+            raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
+        return _nearest(self.inputs / self.cell, inputs / self.cell), inputs
+
+    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
+        return inputs if self.is_box else numbers
+
+    def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
+        del numbers
+        return inputs
+
+    def parts(self) -> Iterator[tuple[slice, ndarray]]:
+        for rows, part in row_parts(self.inputs):
+            for start in range(0, len(part), CHUNK):
+                points = part[start : start + CHUNK]
+                yield slice(rows.start + start, rows.start + start + len(points)), points
+
+    def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n *label"]:  # noqa: ANN401 - array-likes
+        """One number a point."""
+        labels = as_labels(values, name=name)
+        if labels.shape != (n,):
+            raise ValueError(f"{n} points need as many labels, got {name} of shape {labels.shape}")
+        return labels
+
+    def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
+        del numbers
+        return density_at(self.inputs, of=inputs, generator=torch.Generator().manual_seed(seed))
+
+    def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
+        """Distances are taken in columns of equal spread."""
+        spread = among[1].std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        return np.asarray(KDTree(among[1] / scale).query(at[1] / scale, k=range(1, k + 1))[1])
+
+    def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """A memory-mapped pool stays in its file; the fields say where that is."""
+        tensors = {"pool_density": self.pool_density}
+        if self.test_density is not self.pool_density:
+            tensors["test_density"] = self.test_density
+        if self.cell is not None and self.bounds is not None:
+            tensors |= {"cell": torch.tensor(self.cell), "bounds": torch.tensor(self.bounds)}
+        place = MappedArray.of(self.inputs)
+        if place is not None:
+            return tensors, {"memory_mapped": place._asdict()}
+        dtype = np.float32 if self.inputs.dtype == np.float32 else np.float64
+        return tensors | {"X": torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))}, {"memory_mapped": None}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
+        if fields["memory_mapped"] is None:
+            if space is not None:
+                raise ValueError(
+                    "a pool is needed for a campaign whose pool was a memory-mapped file only, and this campaign has "
+                    "its inputs with it; leave pool out"
+                )
+            inputs = tensors["X"].numpy()
+        else:
+            inputs = MappedArray(**fields["memory_mapped"]).open(None if space is None else space.X)
+        return cls(
+            inputs=inputs,
+            pool_density=tensors["pool_density"],
+            test_density=tensors.get("test_density", tensors["pool_density"]),
+            cell=tensors["cell"].numpy() if "cell" in tensors else None,
+            bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
+        )
+
+
+def _as_points(batch: Any, bounds: Float[ndarray, "2 d"] | None) -> ndarray:  # noqa: ANN401 - array-likes of any kind
+    """Points as an array: row numbers of a pool, or inputs within a box's bounds."""
+    is_box = bounds is not None
+    try:
+        points = np.asarray(batch, dtype=np.float64 if is_box else None)
+    except (TypeError, ValueError) as error:
+        wanted = "inputs in the box, one a row" if is_box else "row numbers of the pool"
+        raise ValueError(f"points must be {wanted}, got {shown(batch)}: {error}") from error
+    if bounds is not None and points.shape[-1:] == bounds.shape[1:]:
+        slack = DIGITS * (bounds[1] - bounds[0])
+        outside = (points < bounds[0] - slack) | (points > bounds[1] + slack)
+        if outside.any():
+            first = points[outside.any(axis=-1)].reshape(-1, bounds.shape[1])[0]
+            raise ValueError(
+                f"points must lie in the box from {bounds[0].tolist()} to {bounds[1].tolist()}, got {first.tolist()}; "
+                "leave such points out, or begin with a larger box"
+            )
+    return points
+
+
+def _nearest(X: Float[ndarray, "N d"], inputs: Float[ndarray, "n d"]) -> list[int]:
+    """The row of X next to each input."""
+    if len(inputs) < WORTH_A_TREE:
+        return [int(((X - x) ** 2).sum(axis=1).argmin()) for x in inputs]
+    rows: list[int] = KDTree(X).query(inputs)[1].tolist()
+    return rows

@@ -1,0 +1,106 @@
+"""What follows from the labels of a campaign: the fitted model, its scores, weights of the labels."""
+
+from functools import cached_property
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
+from lobal.active.scoring import Scores, evaluated, positive, scores_from
+from lobal.active.surrogate import FitTask, FittedSurrogate
+from lobal.core.density import importance_weights
+
+
+@final
+class Knowledge:
+    """What follows from the labels so far, each computed once, when it is first asked for.
+
+    New labels make all of it out of date; points that are only drawn or expected change the density alone.
+    """
+
+    def __init__(self, state: CampaignState, fitted: FittedSurrogate | None = None) -> None:
+        self._state = state
+        self._fitted = fitted
+        self._evaluated: tuple[Tensor, Tensor] | None = None
+
+    def under_new_density(self) -> "Knowledge":
+        """The same model, and what it says at the candidates, under another training density."""
+        changed = Knowledge(self._state, self._fitted)
+        changed._evaluated = self._evaluated
+        return changed
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the model has been fitted already."""
+        return self._fitted is not None
+
+    @property
+    def fitted(self) -> FittedSurrogate | None:
+        """f_MoE trained on (X_nk, Y_nk); none while labels are too few."""
+        if self._fitted is None and self._state.ledger.n_labels >= SMALLEST_TRAINING_SET:
+            self._fitted = self._state.setup.surrogate.fit(self._task())
+        return self._fitted
+
+    @cached_property
+    def scores(self) -> Scores:
+        """What the model says about the candidates."""
+        if self.fitted is None:
+            raise ValueError(
+                f"need {SMALLEST_TRAINING_SET} labels to know the complexity, have {self._state.ledger.n_labels}; "
+                "call ask() and tell()"
+            )
+        if self._evaluated is None:
+            self._evaluated = evaluated(self.fitted, self._state.candidates)
+        settings = self._state.setup.settings
+        return scores_from(
+            *self._evaluated,
+            self._state.density,
+            self._state.candidates,
+            smoothness=settings.smoothness,
+            dimension=settings.dimension,
+        )
+
+    @cached_property
+    def _labelled_density(self) -> Float[Tensor, " n"]:
+        return self._state.labelled_density()
+
+    @cached_property
+    def importance_weights(self) -> Float[ndarray, " n"]:
+        """q / p_k at the labelled points."""
+        rows = torch.as_tensor(self._state.observations().candidate)
+        return importance_weights(self._state.candidates.test_density[rows], self._labelled_density).numpy()
+
+    def _inducing_weight(self, rows: Int[Tensor, " n"]) -> Float[ndarray, " n"] | None:
+        """sqrt(LFC / p_k) at the labelled points, which weighted so follow sqrt(p_k LFC)."""
+        complexity = self._state.last.complexity
+        if complexity is None:
+            return None
+        return (complexity[rows] / positive(self._labelled_density)).sqrt().numpy()
+
+    def _task(self) -> FitTask:
+        state, settings = self._state, self._state.setup.settings
+        X, y, candidate = state.observations()
+        return FitTask(
+            X=X,
+            y=y,
+            weight=self.importance_weights,
+            inducing_weight=self._inducing_weight(torch.as_tensor(candidate)),
+            validation=state.setup.validation,
+            seed=settings.seed,
+            step=len(state.history),
+            smoothness=settings.smoothness,
+            dimension=settings.dimension,
+            numbers=state.history.inducing_numbers,
+            kept=state.last.kept,
+        )
+
+    def findings(self) -> dict[str, Any]:
+        """What the model says about itself and the candidates, for the `Step` of a campaign."""
+        fitted = self.fitted
+        if fitted is None:
+            return {"validation_error": None, "noise": None, "attainable": None}
+        own = {"validation_error": fitted.validation_error, "noise": fitted.noise}
+        return {**own, "attainable": self.scores.attainable, **fitted.record()}

@@ -1,0 +1,148 @@
+"""`MixtureRegressor` as the surrogate of a learner."""
+
+import copy
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from sklearn.base import clone
+
+from lobal.active.candidates import seed_of
+from lobal.active.shrinking import numbers_found, shrunk
+from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
+from lobal.mixture.decisions import decisions_as_json
+from lobal.mixture.estimator import MixtureRegressor
+from lobal.mixture.options import plain_options
+
+logger = logging.getLogger(__name__)
+
+SMOOTHNESS = (
+    "math.inf for a smooth target; lobal.MixtureRegressor(smoothness='estimate').fit(X, y).smoothness_ is a number too"
+)
+
+
+@final
+class FittedMixtureSurrogate(FittedSurrogate):
+    """A fitted `MixtureRegressor`."""
+
+    def __init__(self, model: MixtureRegressor, numbers: Mapping[str, int]) -> None:
+        self.model = model
+        self.validation_error: float = model.validation_error_
+        self.noise: float = model.noise_
+        self._numbers = numbers
+
+    def predict(self, X: ndarray) -> ndarray:
+        return np.asarray(self.model.predict(X))
+
+    def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
+        return np.asarray(self.model.local_bandwidth(X))
+
+    @property
+    def has_constant_noise(self) -> bool:
+        return bool(self.model.has_constant_noise)
+
+    def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
+        return np.asarray(self.model.noise_variance(X))
+
+    def record(self) -> dict[str, Any]:
+        decisions = tuple(json.loads(decisions_as_json(self.model.tuning_)))
+        return {"decisions": decisions, **(self._numbers or numbers_found(self.model))}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        model = copy.copy(self.model)
+        if callable(model.noise):
+            model.noise = None  # a function is not data; `load` asks for it
+        model.save(path)
+
+
+@final
+class MixtureSurrogate(Surrogate):
+    """Fits a clone of a `MixtureRegressor` at every step.
+
+    Args:
+        model: the unfitted model whose options every fit takes; by default `MixtureRegressor()`.
+        shrink_inducing: find out once how few inducing points are enough, and keep to that.
+    """
+
+    kind: ClassVar[str] = "mixture"
+
+    def __init__(self, model: MixtureRegressor | None = None, *, shrink_inducing: bool = False) -> None:
+        self.model: MixtureRegressor = clone(MixtureRegressor() if model is None else model)
+        self.shrink_inducing = shrink_inducing
+        self.lost_functions: list[str] = []  # options that were functions and could not be saved
+        if isinstance(self.model.smoothness, str):
+            raise ValueError(
+                f"a learner takes smoothness itself, got {self.model.smoothness!r} as its model's; {SMOOTHNESS}"
+            )
+
+    def fit(self, task: FitTask) -> FittedMixtureSurrogate:
+        """Inducing points follow sqrt(p_k LFC_k-1)."""
+
+        def fitted(numbers: Mapping[str, int]) -> MixtureRegressor:
+            model: MixtureRegressor = clone(self.model).set_params(
+                random_state=seed_of(task.seed, task.step),
+                smoothness=task.smoothness,
+                intrinsic_dimension=task.dimension,
+                **numbers,
+            )
+            return model.fit(
+                task.X,
+                task.y,
+                sample_weight=task.weight,
+                inducing_weight=task.inducing_weight,
+                validation=task.validation,
+            )
+
+        model = fitted(task.numbers)
+        if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
+            model = shrunk(model, fitted, task.X, task.y, task.validation)
+        return FittedMixtureSurrogate(model, task.numbers)
+
+    def load(self, path: str | os.PathLike[str]) -> FittedMixtureSurrogate:
+        model = MixtureRegressor.load(path, device=self.model.device)
+        model.noise = self.model.noise
+        return FittedMixtureSurrogate(model, {})
+
+    def to_settings(self) -> dict[str, Any]:
+        """Options that are functions cannot be saved; `functions` names them."""
+        options = self.model.get_params()
+        functions = [name for name, value in options.items() if callable(value)]
+        # The learner's seed takes the place of the model's.
+        kept = {name: value for name, value in options.items() if name not in [*functions, "random_state"]}
+        options = plain_options(MixtureRegressor(**kept).get_params())
+        return {"options": options, "functions": functions, "shrink_inducing": self.shrink_inducing}
+
+    @classmethod
+    def from_settings(
+        cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
+    ) -> "MixtureSurrogate":
+        surrogate = cls(MixtureRegressor(**settings["options"]), shrink_inducing=settings["shrink_inducing"])
+        was_function = "noise" in settings["functions"]
+        if noise is not None and not was_function:
+            raise ValueError(
+                f"the campaign goes on with the noise it was begun with, {surrogate.model.noise!r} (None is learned); "
+                "leave noise out"
+            )
+        if noise is None and was_function:
+            if strict:
+                raise ValueError(
+                    "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
+                    "ActiveLearner.load(path, noise=function)"
+                )
+            logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
+            surrogate.lost_functions = ["noise"]
+        if noise is not None:
+            surrogate.model.set_params(noise=noise)
+        return surrogate
+
+    @property
+    def changed_options(self) -> dict[str, Any]:
+        defaults = MixtureRegressor().get_params()
+        shown = {name: "a function" if callable(value) else value for name, value in self.model.get_params().items()}
+        changed = {name: value for name, value in shown.items() if value != defaults.get(name)}
+        return changed | ({"shrink_inducing": True} if self.shrink_inducing else {})

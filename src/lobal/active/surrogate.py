@@ -1,0 +1,122 @@
+"""What a learner needs of a model: options that can be saved, a fit, and local bandwidths and noise at any input.
+
+`Surrogate` is the model before a fit, that is its options. `FittedSurrogate` is what a fit returns. The learner names
+no model: mixtures over arrays are one kind, force fields another.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeAlias, final
+
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+NoiseFunction: TypeAlias = Callable[[ndarray], ndarray]  # the variance of a label's noise at inputs
+
+
+class Validation(NamedTuple):
+    """Inputs and labels that models are validated with."""
+
+    X: ndarray
+    y: ndarray
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitTask:
+    """Everything a fit at one step of a campaign may use."""
+
+    X: ndarray  # model inputs of the labelled points, one entry a label
+    y: ndarray  # labels
+    weight: Float[ndarray, " n"]  # q / p_k, importance weights
+    inducing_weight: Float[ndarray, " n"] | None  # sqrt(LFC / p_k); none before there is a complexity
+    validation: Validation | None
+    seed: int  # of the campaign
+    step: int  # k
+    smoothness: float  # alpha
+    dimension: float  # delta
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of inducing points, as an earlier step found them
+    kept: Mapping[str, Tensor] = field(default_factory=dict)  # what `FittedSurrogate.kept` of the last step returned
+
+
+class FittedSurrogate(ABC):
+    """A fitted model as the learner sees it."""
+
+    model: Any  # the model itself, for the user
+    validation_error: float | None  # root mean squared
+    noise: float | None  # variance of the labels' noise, on average; none where labels are taken to be exact
+
+    @abstractmethod
+    def predict(self, X: ndarray) -> ndarray:
+        """Predicted labels, in the shape that labels are told in."""
+
+    @abstractmethod
+    def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
+        """LOB at every input, up to a constant factor."""
+
+    @property
+    @abstractmethod
+    def has_constant_noise(self) -> bool:
+        """Whether the noise of a label is the same everywhere."""
+
+    @abstractmethod
+    def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
+        """The variance of a label's noise at every input, up to a constant factor."""
+
+    def record(self) -> dict[str, Any]:
+        """Further fields of the campaign's `Step`: how settings were found, numbers of inducing points."""
+        return {}
+
+    def kept(self) -> dict[str, Tensor]:
+        """Tensors that later fits go on with."""
+        return {}
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file."""
+
+
+class Surrogate(ABC):
+    """A model that a learner can fit; its options do not change during a campaign."""
+
+    kind: ClassVar[str]  # name in a campaign's header
+
+    @abstractmethod
+    def fit(self, task: FitTask) -> FittedSurrogate:
+        """The model fitted to all labels of a campaign; the same task gives the same model."""
+
+    @abstractmethod
+    def load(self, path: str | os.PathLike[str]) -> FittedSurrogate:
+        """A fitted model that `FittedSurrogate.save` wrote.
+
+        Raises:
+            ValueError: the file is damaged or of another kind.
+        """
+
+    @abstractmethod
+    def to_settings(self) -> dict[str, Any]:
+        """The options as JSON can hold them."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(
+        cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
+    ) -> "Surrogate":
+        """The surrogate that `to_settings` described.
+
+        Args:
+            settings: what `to_settings` returned, read from a file.
+            noise: the function that was given as the noise, if it was: functions cannot be saved.
+            strict: refuse to go on without that function; otherwise the noise is learned, with a warning.
+
+        Raises:
+            ValueError: the function is missing and needed, or given and not needed.
+        """
+
+    @property
+    def changed_options(self) -> dict[str, Any]:
+        """Options that differ from their defaults, for reports."""
+        return {}

@@ -1,0 +1,27 @@
+"""Campaigns that version 0.1.0 wrote still load, and go on as they would have."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lobal import ActiveLearner
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "campaigns"
+
+
+@pytest.mark.parametrize("name", ["pool", "box"])
+def test_a_campaign_of_the_first_format_loads_and_goes_on(name: str, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / name, tmp_path / name)
+    expected = json.loads((FIXTURES / f"{name}_expected.json").read_text())
+    with ActiveLearner.load(tmp_path / name) as learner:
+        X, y, _ = learner.labelled
+        np.testing.assert_array_equal(X, expected["inputs"])
+        np.testing.assert_array_equal(y, expected["labels"])
+        assert learner.pending.tolist() == expected["pending"]
+        assert learner.failed.tolist() == expected["failed"]
+        assert list(learner.history.sizes) == expected["sizes"]
+        np.testing.assert_allclose(learner.training_density(), expected["training_density"], rtol=1e-12)
+        np.testing.assert_allclose(learner.ask(len(expected["next"])), expected["next"], rtol=1e-9)
