@@ -103,7 +103,7 @@ def test_a_pool_whose_file_was_moved_can_be_given_again(tmp_path: Path) -> None:
 def test_a_campaign_with_its_own_inputs_takes_no_others(tmp_path: Path) -> None:
     pool = Pool(np.random.default_rng(0).random((50, 2)))
     ActiveLearner(pool, path=tmp_path / "campaign").close()
-    with pytest.raises(ValueError, match="this one has its inputs with it"):
+    with pytest.raises(ValueError, match="this campaign has its inputs with it"):
         ActiveLearner.read(tmp_path / "campaign", pool=pool)
 
 
