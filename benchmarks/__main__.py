@@ -16,7 +16,7 @@ def main(
     engines: Annotated[
         str,
         typer.Option(
-            help="What to time, separated by commas: analytic, adam, gpytorch, gpytorch-plain, svgp.",
+            help="What to time, separated by commas: analytic, adam, gpytorch, svgp.",
             metavar="A,B,C",
         ),
     ] = "analytic,adam,gpytorch,svgp",
@@ -31,8 +31,8 @@ def main(
     """Time lobal on the Doppler function, compared with stock GPyTorch and with what the machine allows.
 
     **analytic** and **adam** are lobal's engines. **gpytorch** is the same mixture in stock GPyTorch modules, as fast
-    as they allow, **gpytorch-plain** the same as its documentation suggests, **svgp** a single sparse Gaussian process.
-    Training that **--max-epochs** cuts off is extrapolated, and marked. Every number is the wall time of one run.
+    as they allow, **svgp** a single sparse Gaussian process. Training that **--max-epochs** cuts off is marked. Every
+    number is the wall time of one run.
 
     Example: **python -m benchmarks --sizes 1024,2048,4096 --m 512 --device cpu --threads 1 --output out/bench**
 

@@ -29,14 +29,12 @@ from benchmarks.timing import (
     ANALYTIC,
     NAMES,
     WITHOUT_GPYTORCH,
-    Ratios,
     Row,
     Task,
     available,
     fit_row,
     growth,
     ratios,
-    whole_training,
 )
 from experiments.doppler import PAPER, SMALLEST_N
 from experiments.repetitions import typed_command
@@ -48,8 +46,8 @@ from lobal.report.figures import save_figure
 
 L = len(PAPER.bandwidths)
 CUT = "*"  # marks a training that did not come to its end
-MOST_STEPPED = 2**15  # labels at which a learner's step is timed: it takes a campaign to get there
-WARM_UP = 64  # labels of a first fit that is not counted: libraries are loaded and threads started by it
+MOST_STEPPED = 2**15  # most labels at which a learner's step is timed, since it takes a campaign to get there
+WARM_UP = 64  # labels of a first fit that is not counted, which loads libraries and starts threads
 
 
 @final
@@ -78,7 +76,7 @@ class Plan:
 
 
 class Outcome(NamedTuple):
-    """All that was measured; the stages are those of one size."""
+    """All measurements; the stages are those of one size."""
 
     plan: Plan
     rates: Rates
@@ -88,9 +86,9 @@ class Outcome(NamedTuple):
 
 
 def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
-    """Measure what the plan asks for, print tables, and leave bench.json and seconds.png in the folder."""
+    """Measure, print tables, and write bench.json and seconds.png to the folder."""
     console = Console()
-    output.mkdir(parents=True, exist_ok=True)  # before the work, not after it
+    output.mkdir(parents=True, exist_ok=True)  # fails before the work, not after it
     methods = available(plan.methods)
     if len(methods) < len(plan.methods):
         console.print(WITHOUT_GPYTORCH, markup=False)
@@ -174,11 +172,13 @@ def timing_table(outcome: Outcome) -> Table:
 
 
 def ratio_table(rows: Sequence[Row]) -> Table:
-    """How much longer the GPyTorch mixtures take."""
+    """How much longer the GPyTorch mixture takes."""
     columns = ("epoch /\nAdam's epoch", "training /\nanalytic fit", "to its best /\nanalytic fit")
-    table = _table("GPyTorch over lobal, in seconds", "n", "method", numbers=columns)
+    table = _table("GPyTorch over lobal, in seconds", "n", numbers=columns)
     for ratio in ratios(rows):
-        table.add_row(str(ratio.n), ratio.method, _number(ratio.equal_epochs), _ending(ratio), _number(ratio.to_best))
+        table.add_row(
+            str(ratio.n), *(_number(value) for value in (ratio.equal_epochs, ratio.to_the_end, ratio.to_best))
+        )
     return table
 
 
@@ -193,14 +193,11 @@ def stage_table(outcome: Outcome) -> Table:
 
 
 def remarks(outcome: Outcome) -> list[str]:
-    """What the tables need to be read, and how time grows."""
+    """Notes on the tables, and the growth of time."""
     rates = outcome.rates
     lines = [f"floors at {rates.flops / 1e9:.3g} Gflop/s (matrix product) and {rates.bytes / 1e9:.3g} GB/s (copy)"]
     if any(not row.is_finished for row in outcome.rows):
-        lines.append(
-            f"{CUT} cut off by --max-epochs {outcome.plan.max_epochs} before the learning rate was spent; "
-            "~ extrapolated to as many epochs as lobal's Adam took"
-        )
+        lines.append(f"{CUT} cut off by --max-epochs {outcome.plan.max_epochs} before the learning rate was spent")
     for method in outcome.plan.methods:
         power = growth(outcome.rows, method)
         if power is not None:
@@ -212,14 +209,11 @@ def remarks(outcome: Outcome) -> list[str]:
 
 
 def curves(rows: Sequence[Row]) -> dict[str, Seconds]:
-    """The rows as lines of the figure; trainings that were cut off are extrapolated where that is possible."""
+    """The rows as lines of the figure, without trainings that were cut off."""
     found = {}
-    for method in dict.fromkeys(row.method for row in rows):
-        own = sorted((row for row in rows if row.method == method), key=lambda row: row.n)
-        known = [(row, whole_training(row, _adam_at(row.n, rows))) for row in own]
-        points = [(row.n, seconds, not row.is_finished) for row, seconds in known if seconds is not None]
-        if points:
-            found[NAMES[method]] = Seconds(*zip(*points, strict=True))
+    for method in dict.fromkeys(row.method for row in rows if row.is_finished):
+        own = sorted((row for row in rows if row.method == method and row.is_finished), key=lambda row: row.n)
+        found[NAMES[method]] = Seconds([row.n for row in own], [row.seconds for row in own])
     return found
 
 
@@ -240,15 +234,11 @@ def record(outcome: Outcome) -> dict[str, Any]:
 
 
 def machine(plan: Plan) -> str:
-    """What it runs on, in words."""
+    """The GPU, or the number of CPU threads."""
     device = resolve_device(plan.device)
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{plan.threads} CPU thread{'s' if plan.threads > 1 else ''}"
-
-
-def _adam_at(n: int, rows: Sequence[Row]) -> Row | None:
-    return next((row for row in rows if row.n == n and row.method == ADAM), None)
 
 
 def _gpytorch_version() -> dict[str, str]:
@@ -259,17 +249,13 @@ def _gpytorch_version() -> dict[str, str]:
 
 
 def _table(title: str, *words: str, numbers: Sequence[str]) -> Table:
-    """A table narrow enough for 80 columns, which is what a file gets."""
+    """A table narrow enough for 80 columns, the width in a file."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
-
-
-def _ending(ratio: Ratios) -> str:
-    return f"~{_number(ratio.to_the_end)}" if ratio.is_extrapolated and ratio.to_the_end else _number(ratio.to_the_end)
 
 
 def _number(value: float | None) -> str:

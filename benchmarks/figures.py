@@ -11,23 +11,18 @@ from lobal.report.figures import LINES
 
 
 class Seconds(NamedTuple):
-    """Seconds at ascending numbers of labels; an extrapolated one was not measured."""
+    """Seconds at ascending numbers of labels."""
 
     sizes: Sequence[int]
     seconds: Sequence[float]
-    is_extrapolated: Sequence[bool]
 
 
 def seconds_figure(curves: Mapping[str, Seconds]) -> Figure:
-    """Seconds of a fit against the number of labels, both logarithmic; hollow marks are extrapolated."""
+    """Seconds of a fit against the number of labels, both logarithmic."""
     figure = Figure(figsize=(6.6, 4.2), layout="constrained")
     axes = figure.subplots()
     for (name, curve), colour in zip(curves.items(), (*LINES, SUGGESTED), strict=False):
-        axes.plot(curve.sizes, curve.seconds, color=colour, linewidth=1.2, label=name)
-        for size, seconds, is_extrapolated in zip(*curve, strict=True):
-            axes.plot(size, seconds, "o", color=colour, markersize=5.0, mfc="white" if is_extrapolated else colour)
-    if any(any(curve.is_extrapolated) for curve in curves.values()):
-        axes.plot([], [], "o", color="0.4", mfc="white", label="extrapolated")
+        axes.plot(curve.sizes, curve.seconds, "o-", color=colour, linewidth=1.2, markersize=5.0, label=name)
     sizes = sorted({size for curve in curves.values() for size in curve.sizes})
     axes.set(xscale="log", yscale="log", xlabel="labels $n$", ylabel="seconds of a fit")
     axes.yaxis.set_major_formatter("{x:g}")

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
-from torch import Tensor
 
 from benchmarks.gpytorch_models import (
     GPyTorchExperts,
@@ -23,7 +22,6 @@ from benchmarks.gpytorch_models import (
     MixtureModel,
     SingleModel,
     Start,
-    TunedExperts,
     gate_channels,
 )
 from benchmarks.measuring import finished_work, typical_lap
@@ -37,7 +35,6 @@ from lobal.mixture.adam.training import AdamSettings, Schedule
 from lobal.mixture.fit import column_widths
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
-MakeExperts: TypeAlias = Callable[[Start, Float[Tensor, " L"]], GPyTorchExperts]
 
 ADAM = AdamSettings(
     kappa=PAPER.sparsity,
@@ -71,7 +68,7 @@ class GPyTorchFit(NamedTuple):
 
     @property
     def seconds_to_best(self) -> float:
-        """Until the state that was kept was there: what training costs whoever knows when to stop."""
+        """Until the best epoch: the cost of a training that stops at the right time."""
         return self.seconds - self.times[-1] + self.times[self.best]
 
 
@@ -85,7 +82,6 @@ def fit_gpytorch_mixture(
     max_epochs: int,
     device: str,
     seed: int,
-    make_experts: MakeExperts = TunedExperts,
 ) -> GPyTorchFit:
     """The mixture of the Doppler experiment (Sec. 5.1) in stock GPyTorch, trained jointly with its gate by Adam."""
 
@@ -101,7 +97,7 @@ def fit_gpytorch_mixture(
             bandwidth=PAPER.gate_bandwidth,
             scale=PAPER.gate_scale,
         )
-        experts = make_experts(Start(shared, select_inducing(points.X, m, generator=generator)), bandwidths)
+        experts = GPyTorchExperts(Start(shared, select_inducing(points.X, m, generator=generator)), bandwidths)
         pretraining = pretraining_epochs(len(points), settings)
         noise_draws = torch.Generator(device=points.X.device).manual_seed(seed)
         return MixtureModel(experts, gate, shared.noise, settings, noise_draws, pretraining=pretraining)

@@ -55,83 +55,41 @@ class SparseGP(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # GPyTorch
         return cast(Tensor, self.variational_strategy.kl_divergence())
 
 
-class GPyTorchExperts(torch.nn.Module, ABC):
-    """L experts that share mean, scale and noise and differ in bandwidth."""
-
-    gp: SparseGP
-    has_training_mode: bool  # whether GPyTorch has to compute everything anew at every step
-
-    @abstractmethod
-    def posterior(self, X: Inputs) -> MultivariateNormal:
-        """Mean and variance of every expert at every input, (L, n)."""
-
-    @abstractmethod
-    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
-        """Mean alone, which costs less."""
-
-    @abstractmethod
-    def hyperparameters(self) -> list[Parameter]:
-        """Leaf tensors of mean and scale."""
-
-
 @final
-class DocumentedExperts(GPyTorchExperts):
-    """As the documentation has it: the scale in the kernel, so that every step factors and differentiates K_zz."""
+class GPyTorchExperts(torch.nn.Module):
+    """L experts that share mean, scale and noise and differ in bandwidth, as fast as the stock modules allow.
 
-    has_training_mode = True
-
-    def __init__(self, start: Start, bandwidths: Bandwidths) -> None:
-        super().__init__()
-        mean, kernel = gpytorch.means.ConstantMean(), ScaleKernel(_fixed_kernel(bandwidths))
-        mean.initialize(constant=float(start.shared.mean))
-        kernel.outputscale = float(start.shared.scale)
-        self.gp = SparseGP(start.inducing, mean, kernel, _values(start.inducing, bandwidths))
-
-    def posterior(self, X: Inputs) -> MultivariateNormal:
-        return self.gp(X)
-
-    def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
-        return cast(Tensor, self.gp(X).mean)
-
-    def hyperparameters(self) -> list[Parameter]:
-        return [self.gp.mean_module.raw_constant, self.gp.covar_module.raw_outputscale]
-
-
-@final
-class TunedExperts(GPyTorchExperts):
-    """As fast as the stock modules allow: mean and scale act outside, so that nothing in the kernel is learned.
-
-    Then no gradient goes through K_zz, and the evaluation mode, which keeps the Cholesky factor, may train: the only
-    other thing it keeps is the delta distribution, which holds the very leaf tensor that Adam changes in place.
+    Mean and scale act outside the kernel, so that nothing in the kernel is learned. Then no gradient goes through K_zz,
+    and the evaluation mode, which keeps the Cholesky factor, may train: the only other thing it keeps is the delta
+    distribution, which holds the very leaf tensor that Adam changes in place.
     """
 
-    has_training_mode = False
-
     def __init__(self, start: Start, bandwidths: Bandwidths) -> None:
         super().__init__()
-        distribution = _values(start.inducing, bandwidths)
+        distribution = DeltaVariationalDistribution(
+            len(start.inducing), torch.Size([len(bandwidths)]), mean_init_std=0.0
+        )
         self.gp = SparseGP(start.inducing, gpytorch.means.ZeroMean(), _fixed_kernel(bandwidths), distribution)
         self.constant = Parameter(start.shared.mean.clone())
         self.log_scale = Parameter(start.shared.scale.log())
 
     def posterior(self, X: Inputs) -> MultivariateNormal:
+        """Mean and variance of every expert at every input, (L, n)."""
         unit = self.gp(X)
         scale = self.log_scale.exp()
         variance = DiagLinearOperator(scale * unit.variance)
         return MultivariateNormal(self.constant + scale.sqrt() * unit.mean, variance)
 
     def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
+        """Mean alone, which costs less."""
         return self.constant + self.log_scale.exp().sqrt() * cast(Tensor, self.gp(X).mean)
-
-    def hyperparameters(self) -> list[Parameter]:
-        return [self.constant, self.log_scale]
 
 
 class GPyTorchModel(torch.nn.Module, ABC):
     """What the training loop needs."""
 
     is_final: bool  # whether the validation errors seen so far are those of the model that training ends with
-    has_training_mode: bool
+    has_training_mode: bool  # whether GPyTorch has to compute everything anew at every step
 
     @abstractmethod
     def groups(self, settings: AdamSettings) -> list[dict[str, Any]]:
@@ -154,6 +112,8 @@ class GPyTorchModel(torch.nn.Module, ABC):
 class MixtureModel(GPyTorchModel):
     """Experts, gate and the objective of Sec. 4.4.1, with lobal's schedules of kappa and gate noise."""
 
+    has_training_mode = False
+
     def __init__(
         self,
         experts: GPyTorchExperts,
@@ -166,7 +126,7 @@ class MixtureModel(GPyTorchModel):
     ) -> None:
         super().__init__()
         self.experts, self.gate_channels, self.settings = experts, gate, settings
-        self.has_training_mode, self.is_final = experts.has_training_mode, False
+        self.is_final = False
         self.likelihood = _likelihood(noise)
         self.to(device=noise.device, dtype=noise.dtype)
         self._generator = generator
@@ -177,7 +137,7 @@ class MixtureModel(GPyTorchModel):
 
     def groups(self, settings: AdamSettings) -> list[dict[str, Any]]:
         eta, eta_H, eta_G = settings.learning_rate, settings.hyperparameter_rate, settings.gate_rate
-        shared = [*self.experts.hyperparameters(), *self.likelihood.parameters()]
+        shared = [self.experts.constant, self.experts.log_scale, *self.likelihood.parameters()]
         return [
             {"params": self.experts.gp.values(), "lr": eta},
             {"params": shared, "lr": eta_H * eta},
@@ -261,10 +221,6 @@ def _fixed_kernel(bandwidths: Bandwidths) -> RBFKernel:
     kernel = RBFKernel(batch_shape=batch).to(device=bandwidths.device, dtype=bandwidths.dtype)
     kernel.lengthscale = bandwidths.reshape(*batch, 1, 1)
     return kernel.requires_grad_(False)
-
-
-def _values(inducing: Float[Tensor, "m d"], bandwidths: Bandwidths) -> DeltaVariationalDistribution:
-    return DeltaVariationalDistribution(len(inducing), torch.Size([len(bandwidths)]), mean_init_std=0.0)
 
 
 def _likelihood(noise: Scalar) -> gpytorch.likelihoods.GaussianLikelihood:

@@ -1,9 +1,8 @@
-"""Seconds and errors of lobal's engines and of stock GPyTorch on the Doppler function, under the same conditions."""
+"""Seconds and errors of one fit of the Doppler function, by lobal's engines and by stock GPyTorch."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
@@ -21,15 +20,14 @@ from lobal.mixture.estimator import MixtureRegressor
 if TYPE_CHECKING:
     from benchmarks.gpytorch_mixture import GPyTorchFit
 
-ANALYTIC, ADAM, MIXTURE, DOCUMENTED, SINGLE = "analytic", "adam", "gpytorch", "gpytorch-plain", "svgp"
+ANALYTIC, ADAM, MIXTURE, SINGLE = "analytic", "adam", "gpytorch", "svgp"
 NAMES = {
     ANALYTIC: "lobal, analytic",
     ADAM: "lobal, Adam",
-    MIXTURE: "GPyTorch mixture, tuned",
-    DOCUMENTED: "GPyTorch mixture, as documented",
+    MIXTURE: "GPyTorch mixture",
     SINGLE: "GPyTorch SVGP",
 }
-NEED_GPYTORCH = (MIXTURE, DOCUMENTED, SINGLE)
+NEED_GPYTORCH = (MIXTURE, SINGLE)
 WITHOUT_GPYTORCH = "GPyTorch is not installed, so its rows are left out: pip install 'lobal[bench]'"
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n 1"]], Float[ndarray, " n"]]
@@ -38,7 +36,7 @@ Predict: TypeAlias = Callable[[Float[ndarray, "n 1"]], Float[ndarray, " n"]]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is fitted, and by which means."""
+    """What is fitted, and how."""
 
     sample: Sample
     validation: Sample
@@ -79,14 +77,12 @@ class Row:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Ratios:
-    """How much longer the GPyTorch mixture takes than lobal, at one size."""
+    """How much longer the GPyTorch mixture takes than lobal, at one size; trainings that were cut off have no end."""
 
     n: int
-    method: str
     equal_epochs: float | None  # one epoch over one of lobal's Adam engine
     to_the_end: float | None  # its whole training over the fit of the analytic engine
-    to_best: float | None  # the same without the epochs that led to nothing better
-    is_extrapolated: bool  # to the epochs that lobal's Adam engine took; then to_best is unknown
+    to_best: float | None  # the same without the epochs after the best one
 
 
 def fit_row(method: str, task: Task) -> Row:
@@ -108,21 +104,9 @@ def available(methods: Sequence[str]) -> list[str]:
 
 
 def ratios(rows: Sequence[Row]) -> list[Ratios]:
-    """The ratios of every GPyTorch mixture at every size, as far as the rows tell."""
-    return [
-        _ratio(row, {other.method: other for other in rows if other.n == row.n})
-        for row in rows
-        if row.method in (MIXTURE, DOCUMENTED)
-    ]
-
-
-def whole_training(row: Row, adam: Row | None) -> float | None:
-    """Seconds of a whole training: as measured or, if it was cut off, extrapolated to the epochs of lobal's Adam."""
-    if row.is_finished:
-        return row.seconds
-    if adam is None or row.seconds_per_epoch is None:
-        return None
-    return row.seconds + max(adam.epochs - row.epochs, 0) * row.seconds_per_epoch
+    """The ratios at every size with a GPyTorch mixture, as far as they were measured."""
+    sizes = [row.n for row in rows if row.method == MIXTURE]
+    return [_ratio({row.method: row for row in rows if row.n == n}) for n in sizes]
 
 
 def growth(rows: Sequence[Row], method: str) -> float | None:
@@ -134,17 +118,14 @@ def growth(rows: Sequence[Row], method: str) -> float | None:
     return float(np.polyfit(n, seconds, 1)[0])
 
 
-def _ratio(row: Row, others: Mapping[str, Row]) -> Ratios:
-    adam, analytic = others.get(ADAM), others.get(ANALYTIC)
-    whole = whole_training(row, adam)
-    best = row.seconds_to_best if row.is_finished else None
+def _ratio(rows: Mapping[str, Row]) -> Ratios:
+    row, adam, analytic = rows[MIXTURE], rows.get(ADAM), rows.get(ANALYTIC)
+    seconds = analytic.seconds if analytic else None
     return Ratios(
         n=row.n,
-        method=row.method,
         equal_epochs=_over(row.seconds_per_epoch, adam.seconds_per_epoch if adam else None),
-        to_the_end=_over(whole, analytic.seconds if analytic else None),
-        to_best=_over(best, analytic.seconds if analytic else None),
-        is_extrapolated=not row.is_finished,
+        to_the_end=_over(row.seconds, seconds) if row.is_finished else None,
+        to_best=_over(row.seconds_to_best, seconds) if row.is_finished else None,
     )
 
 
@@ -182,17 +163,10 @@ def _adam(task: Task) -> Row:
     )
 
 
-def _tuned_mixture(task: Task) -> Row:
+def _mixture(task: Task) -> Row:
     from benchmarks.gpytorch_mixture import fit_gpytorch_mixture
 
     return _gpytorch(MIXTURE, task, fit_gpytorch_mixture)
-
-
-def _documented_mixture(task: Task) -> Row:
-    from benchmarks.gpytorch_mixture import fit_gpytorch_mixture
-    from benchmarks.gpytorch_models import DocumentedExperts
-
-    return _gpytorch(DOCUMENTED, task, partial(fit_gpytorch_mixture, make_experts=DocumentedExperts))
 
 
 def _single(task: Task) -> Row:
@@ -235,7 +209,6 @@ def _row(method: str, task: Task, predict: Predict, **numbers: float | int | boo
 FITS: dict[str, Callable[[Task], Row]] = {
     ANALYTIC: _analytic,
     ADAM: _adam,
-    MIXTURE: _tuned_mixture,
-    DOCUMENTED: _documented_mixture,
+    MIXTURE: _mixture,
     SINGLE: _single,
 }
