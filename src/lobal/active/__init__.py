@@ -1,1 +1,15 @@
-"""."""
+"""The loop: which points to label next, asked and told (Algorithm 1).
+
+Start with `learner.py`: `ActiveLearner` wires everything else and names no model.
+
+- `spaces.py`: `Pool`, `Box` and the abstract `Space`: where labels can be asked for.
+- `candidates.py`: what a space turns into: points to choose from, densities at them, how points are named and located.
+- `surrogate.py`: the abstract `Surrogate` and `FittedSurrogate`: what a learner needs of a model.
+- `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
+- `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
+- `approach.py`: the density of the next batch, so that all labels together follow the superior density.
+- `designs.py`: draws from that density.
+- `oracles.py`: calls of somebody else's program, which may fail; `stopping.py`: rules that end a run.
+- `settings.py`: what a learner is told once, checked.
+- `campaign/`: what is kept of a campaign, in memory and on disk.
+"""

@@ -12,6 +12,7 @@ from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.density import importance_weights
+from lobal.core.status import CampaignStatus
 
 
 @final
@@ -31,11 +32,6 @@ class Knowledge:
         changed = Knowledge(self._state, self._fitted)
         changed._evaluated = self._evaluated
         return changed
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the model has been fitted already."""
-        return self._fitted is not None
 
     @property
     def fitted(self) -> FittedSurrogate | None:
@@ -104,3 +100,10 @@ class Knowledge:
             return {"validation_error": None, "noise": None, "attainable": None}
         own = {"validation_error": fitted.validation_error, "noise": fitted.noise}
         return {**own, "attainable": self.scores.attainable, **fitted.record()}
+
+    def status(self, activity: str) -> CampaignStatus:
+        """How far the campaign is; the error is that of the last fit, no new one is made."""
+        history, labels = self._state.history, self._state.ledger.n_labels
+        last = history[-1].validation_error if len(history) else None
+        error = last if self._fitted is None else self._fitted.validation_error
+        return CampaignStatus(activity=activity, step=len(history), labels=labels, error=error)

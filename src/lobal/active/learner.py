@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, final
 
 from jaxtyping import Float, Int
@@ -24,17 +25,11 @@ from lobal.active.designs import DRAWS
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.scoring import Scores
-from lobal.active.settings import (
-    LearnerSettings,
-    checked_path,
-    checked_sizes,
-    checked_space,
-    checked_surrogate,
-)
+from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
-from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate, Validation
+from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import whole_number
-from lobal.core.status import CampaignStatus, Show, status_line
+from lobal.core.status import Show, status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
 Callback: TypeAlias = Callable[["ActiveLearner"], None]
@@ -87,13 +82,8 @@ class ActiveLearner:
         draw: str = "random",
         shrink_inducing: bool = False,
     ) -> None:
-        settings = LearnerSettings.checked(
-            seed=seed,
-            smoothness=smoothness,
-            intrinsic_dimension=intrinsic_dimension,
-            exploration=exploration,
-            draw=draw,
-        )
+        orders = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension}
+        settings = LearnerSettings.checked(seed=seed, exploration=exploration, draw=draw, **orders)
         surrogate = checked_surrogate(model, shrink_inducing, checked_space(space))
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
@@ -123,8 +113,7 @@ class ActiveLearner:
         target = None if scores is None else self._next_density(scores, n)
         # Before there is a model: X_n0 ~ p_0.
         weights = state.weights(state.density if target is None else target.proposal, n)
-        draw = DRAWS[settings.draw]
-        indices = draw(weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
+        indices = DRAWS[settings.draw](weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
         inputs = self.candidates.place(indices, generator=generator)
         step = Step(
             number=len(self.history),
@@ -220,7 +209,7 @@ class ActiveLearner:
             for size in targets:
                 missing = size - self._state.ledger.size
                 if missing > 0:
-                    show(self._status("fitting the model, choosing points"))
+                    show(self._known.status("fitting the model, choosing points"))
                     self.ask(missing)
                 if self._state.ledger.pending:
                     self._label_pending(oracle, executor, points_per_call, show)
@@ -246,11 +235,6 @@ class ActiveLearner:
     def candidates(self) -> Candidates:
         """The points to choose from."""
         return self._state.candidates
-
-    @property
-    def validation(self) -> Validation | None:
-        """Inputs and labels that models are validated with."""
-        return self._state.setup.validation
 
     @property
     def is_box(self) -> bool:
@@ -338,33 +322,23 @@ class ActiveLearner:
         """Label all pending points, each label recorded as soon as it arrives."""
         numbers = self._state.ledger.pending
         calls = [numbers[i : i + points_per_call] for i in range(0, len(numbers), points_per_call)]
-        show(self._status("waiting for labels"))
+        show(self._known.status("waiting for labels"))
         inputs = [self._state.model_inputs(call) for call in calls]
-
-        def check(values: Any, n: int) -> ndarray:  # noqa: ANN401 - whatever an oracle returns
-            return self.candidates.labels(values, n, name="the oracle's labels")
-
+        check = partial(self.candidates.labels, name="the oracle's labels")
         for call, labels in labels_as_they_come(oracle, inputs, executor, check):
             if labels is None:
                 self._fail(calls[call])
             else:
                 self._tell(calls[call], labels)
-            show(self._status("waiting for labels"))
+            show(self._known.status("waiting for labels"))
 
     def _tell(self, numbers: Sequence[int], labels: ndarray) -> None:
         self._state.tell(numbers, labels)
-        has_changed = bool(is_complete(labels).any())
-        self._known = Knowledge(self._state) if has_changed else self._known.under_new_density()
+        self._known = Knowledge(self._state) if is_complete(labels).any() else self._known.under_new_density()
 
     def _fail(self, numbers: Sequence[int]) -> None:
         self._state.fail(numbers)
         self._known = self._known.under_new_density()
-
-    def _status(self, activity: str) -> CampaignStatus:
-        last = self.history.steps[-1].validation_error if self.history.steps else None
-        error = last if not self._known.is_fitted or self.fitted is None else self.fitted.validation_error
-        labels = self._state.ledger.n_labels
-        return CampaignStatus(activity=activity, step=len(self.history), labels=labels, error=error)
 
     # The folder.
 
@@ -424,12 +398,8 @@ class ActiveLearner:
         cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None, *, strict: bool
     ) -> "ActiveLearner":
         setup, events = opened_setup(campaign, pool, noise, strict=strict)
-        learner = cls(
-            SavedSpace(setup.candidates, setup.surrogate),
-            model=setup.surrogate,
-            validation=setup.validation,
-            **setup.settings.to_fields(),
-        )
+        space = SavedSpace(setup.candidates, setup.surrogate)
+        learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
         learner._known = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
         return learner

@@ -20,9 +20,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from jaxtyping import Float, Real
 from numpy import ndarray
 
+from lobal.core.comparison import is_better
 from lobal.experts.svgp import SparseExperts
 from lobal.mixture.decisions import Decision, End, Trial
 from lobal.mixture.estimator import MixtureRegressor
@@ -62,9 +64,8 @@ class Answers(NamedTuple):
 
 def has_lost(squares: Float[ndarray, " k"], reference: Float[ndarray, " k"]) -> bool:
     """Whether squared errors are larger than those of the reference, label by label, significantly and noticeably."""
-    loss = squares - reference
-    standard_error = loss.std(ddof=1) / math.sqrt(len(loss)) if len(loss) > 1 else math.inf
-    return bool(loss.mean() > max(standard_error, TOLERANCE * reference.mean()))
+    loss, least = torch.from_numpy(squares), TOLERANCE * float(reference.mean())
+    return is_better(torch.from_numpy(reference), loss, least=least)
 
 
 def has_moved(mean: Float[ndarray, " n"], reference: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> bool:
