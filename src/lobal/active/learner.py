@@ -51,9 +51,8 @@ class ActiveLearner:
         exploration: share of the test density in the density aimed for, between 0 and 1. It keeps a region from
             starving on the evidence of a handful of labels; 0 is the paper's scheme.
         draw: "random" as in the paper, or "low_dispersion" for evenly spread draws of the same density.
-        shrink_inducing: find out once, as soon as there is a complexity and two labels for each inducing point, how
-            few inducing points are enough, and keep to that. Saves time in long campaigns and may cost accuracy in
-            very long ones.
+        shrink_inducing: find out once how few inducing points are enough, and keep to that. Saves time in long
+            campaigns and may cost accuracy in very long ones.
 
     Raises:
         TypeError, ValueError: an option is of the wrong kind or out of range; nothing has been computed then.
@@ -286,9 +285,8 @@ class ActiveLearner:
     def training_density(self) -> Float[ndarray, " N"]:
         """p_k at every candidate: what the points drawn so far follow, labelled, pending or failed.
 
-        The labels alone follow it if failures are few, or as likely in one place as in another. Failed points stay in
-        it nevertheless: without them, a region where labels cannot be had would look empty, and draw ever more points
-        (all of them, once batches are small). `importance_weights` corrects for that at the labels.
+        Failed points stay in it: without them, a region where labels cannot be had would look empty, and draw ever
+        more points. `importance_weights` corrects for that at the labels.
         """
         return self._state.density.numpy().copy()
 
@@ -345,8 +343,7 @@ class ActiveLearner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the campaign to a folder, which `load` reads and which is kept up to date from then on.
 
-        Everything that was asked and told is in it. Densities and model are those of the last step and of all that
-        follow: those of earlier steps are not held in memory. Give a `path` from the start to keep them too.
+        Densities and models of earlier steps than the last are not in it; give a `path` from the start to keep them.
         """
         self._state.save(checked_path(path))
 
