@@ -139,7 +139,7 @@ def test_pending_points_are_not_suggested_again_and_count_in_the_density(files: 
     assert "60 candidates" in (files / "last.html").read_text()
     assert "28 labels so far, 30 to come, 2 failed" in (files / "last.html").read_text()
     too_many = invoke(*call, "--pending", "next.csv", "--number", 21, "--output", "none.csv")
-    assert "has 20 left: of its 60, 30 are labelled or failed and 10 are pending" in said(too_many)
+    assert "has 20 left; of its 60 rows, 30 are labelled or failed and 10 are pending" in said(too_many)
 
 
 def test_without_identifiers_an_earlier_suggestion_is_pending_by_its_inputs(files: Path) -> None:
@@ -147,7 +147,7 @@ def test_without_identifiers_an_earlier_suggestion_is_pending_by_its_inputs(file
     (files / "labels.csv").write_text("x,y\n" + "".join(f"{row['x']},1.5\n" for row in pool[:3]))
     call = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--number", 28)
     first = invoke(*call)
-    assert "Columns of text are no inputs: id." in said(first)
+    assert "Text columns are not used as inputs: id." in said(first)
     invoke(*call, "--pending", "next.csv", "--output", "more.npz")
     invoke(*call, "--number", 1, "--pending", "next.csv", "--pending", "more.npz", "--output", "last.csv")
     rows = [int(row["row"]) for name in ("next.csv", "last.csv") for row in rows_of(files / name)]
@@ -171,7 +171,7 @@ def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
     ("arguments", "message"),
     [
         (("pool.csv", "labels.csv", "--target", "z", "--id", "id"), "no column 'z'; its columns are id, y"),
-        (("pool.csv", "labels.csv", "--target", "y"), "labels.csv has no column 'x', by which its rows would be found"),
+        (("pool.csv", "labels.csv", "--target", "y"), "labels.csv has no column 'x', which is needed to find its rows"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 31), "has 30 left"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,z"), "no column 'z'"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--inputs", "x,id"), "other than target"),

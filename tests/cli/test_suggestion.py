@@ -58,7 +58,7 @@ def test_no_labels_at_all_are_no_error() -> None:
 
 @pytest.mark.parametrize("identifier", ["name", None])
 def test_files_without_a_row_in_common_are_refused(identifier: str | None) -> None:
-    with pytest.raises(ValueError, match=r"no row of labels\.csv is in pool\.csv .* has to hold these too"):
+    with pytest.raises(ValueError, match=r"no row of labels\.csv is in pool\.csv .* must contain all inputs"):
         matched(table("labels.csv", name=["z"], x=[0.9], y=[1.0]), identifier=identifier)
 
 
@@ -91,7 +91,7 @@ def test_inputs_can_be_chosen() -> None:
 @pytest.mark.parametrize("chosen", [["y"], ["name", "x"], ["x", "x"], []], ids=str)
 def test_target_and_identifier_cannot_be_chosen_and_nothing_twice(chosen: list[str]) -> None:
     pool = table("pool.csv", name=["a"], x=[0.1], y=[1.0])
-    with pytest.raises(ValueError, match=r"inputs are columns other than|no input columns"):
+    with pytest.raises(ValueError, match=r"inputs are columns other than|no numeric input columns"):
         input_columns(pool, target="y", identifier="name", chosen=chosen)
 
 
@@ -120,5 +120,5 @@ def test_inputs_may_not_have_the_names_of_what_is_added(name: str) -> None:
 
 
 def test_a_pool_without_inputs_is_refused() -> None:
-    with pytest.raises(ValueError, match="no input columns of numbers; its columns are name"):
+    with pytest.raises(ValueError, match="no numeric input columns; its columns are name"):
         input_columns(table("pool.csv", name=["a"]), target="y", identifier="name")

@@ -100,7 +100,7 @@ def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path
     campaign_report(campaign(1), path, title="Mine", savings=savings, notes=["Something was left out."])
     page = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in page
-    parts = ("Expected: ", "no budget to plan with", "Measured against random labels: active learning saved")
+    parts = ("Expected: ", "not to plan a budget", "Measured against random labels: active learning saved")
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<p>Something was left out.</p>" in page

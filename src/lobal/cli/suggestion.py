@@ -18,26 +18,26 @@ from lobal.report.html import campaign_report
 from lobal.report.savings import expectation
 
 ROW = "row"  # column of row numbers, where rows have no identifiers
-SCORES = ("local_complexity", "superior_density")  # columns that say why
+SCORES = ("local_complexity", "superior_density")  # columns added to the suggested rows
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Which points are asked for, out of which files."""
+    """The options of `lobal suggest`."""
 
     pool: Path
     labels: Path
     target: str  # column of the labels
     number: int
-    inputs: tuple[str, ...] | None = None  # columns of the pool; by default all of numbers that are nothing else
-    identifier: str | None = None  # column that names rows in all files; without it, rows are known by their inputs
-    pending: tuple[Path, ...] = ()  # tables of rows whose labels are on their way
+    inputs: tuple[str, ...] | None = None  # columns of the pool; by default all numeric ones
+    identifier: str | None = None  # column that identifies rows in all files; by default rows match by their inputs
+    pending: tuple[Path, ...] = ()  # tables of rows that are being labelled
     seed: int = 0
 
 
 class Labels(NamedTuple):
-    """Labels by row of the pool, NaN where there is none to be had, and how many are of points outside the pool."""
+    """Labels by row of the pool, NaN for failures, and the number of labels of points outside the pool."""
 
     rows: Int[ndarray, " n"]
     y: Float[ndarray, " n"]
@@ -45,14 +45,14 @@ class Labels(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """Rows of the pool whose labels are on their way, and how many such points are outside the pool."""
+    """Rows of the pool that are being labelled, and the number of such points outside the pool."""
 
     rows: Int[ndarray, " n"]
     outside: int
 
 
 class Suggestion(NamedTuple):
-    """The points as columns, the learner that chose them, and what the user should know."""
+    """The points as columns, the learner that chose them, and notes for the user."""
 
     columns: dict[str, ndarray]
     learner: ActiveLearner
@@ -82,7 +82,7 @@ def suggest(request: Request) -> Suggestion:
 
 
 def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
-    """The points as a table, and the page that says why."""
+    """Write the points as a table, and the report."""
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, table_content(suggestion.columns, output))
     title = f"The next {len(next(iter(suggestion.columns.values())))} points to label"
@@ -90,24 +90,24 @@ def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None
 
 
 def outlook(learner: ActiveLearner) -> str:
-    """What the labels so far promise, in one sentence."""
+    """The expected savings, in one sentence."""
     if learner.model is None:
         return "too few labels for a model yet: these points are drawn at random"
-    return expectation(1.0 - learner.expected_savings())
+    return expectation(learner.expected_savings())
 
 
 def input_columns(
     pool: Table, *, target: str, identifier: str | None, chosen: Sequence[str] | None = None
 ) -> list[str]:
-    """The pool's columns that were chosen or, by default, all but target, identifier and columns of text."""
+    """The chosen columns of the pool; by default all except target, identifier and text."""
     if identifier is not None:
         pool.column(identifier)
     others = [name for name in pool.columns if name not in (target, identifier)]
     names = [name for name in others if not pool.is_text(name)] if chosen is None else [*chosen]
     if not names:
         raise ValueError(
-            f"{pool.source} has no input columns of numbers; its columns are {', '.join(pool.columns)}; name them with "
-            "--inputs"
+            f"{pool.source} has no numeric input columns; its columns are {', '.join(pool.columns)}; choose "
+            "inputs with --inputs"
         )
     wrong = [name for name in names if name in (target, identifier) or names.count(name) > 1]
     if wrong:
@@ -115,8 +115,8 @@ def input_columns(
     clash = [name for name in names if name in SCORES or (name == ROW and identifier is None)]
     if clash:
         raise ValueError(
-            f"column {clash[0]!r} of {pool.source} has the name of one that is added to the inputs; rename it, leave "
-            "it out with --inputs or, where it names the rows, say so with --id"
+            f"column {clash[0]!r} of {pool.source} has the name of a column of the output; rename it, exclude it with "
+            "--inputs or, if it identifies the rows, use --id"
         )
     return names
 
@@ -125,7 +125,7 @@ def input_columns(
 class Index:
     """Finds rows of other tables in the pool: by the identifier or, exactly, by the inputs.
 
-    Of several rows of the pool with the same inputs, the first stands for all.
+    If several rows of the pool have the same inputs, the first one is used.
     """
 
     def __init__(self, pool: Table, inputs: Sequence[str], identifier: str | None) -> None:
@@ -137,11 +137,11 @@ class Index:
         if identifier is not None and len(self._first) < len(pool):
             twice = next(key for row, key in enumerate(keys) if self._first[key] < row)
             raise ValueError(
-                f"identifiers have to be unique, but {pool.source} has {twice!r} in column {identifier!r} twice"
+                f"identifiers must be unique, but {pool.source} has {twice!r} in column {identifier!r} twice"
             )
 
     def rows(self, table: Table) -> list[int | None]:
-        """The row of the pool that each row of the table is; none where it is not in the pool.
+        """The row of the pool for each row of the table; none if it is not in the pool.
 
         Raises:
             ValueError: there are rows, but not one of them is in the pool.
@@ -152,7 +152,7 @@ class Index:
             by = "the inputs" if self._identifier is None else f"the identifier {self._identifier!r}"
             raise ValueError(
                 f"no row of {table.source} is in {self.pool.source} by {by}, e.g. {keys[0]} and "
-                f"{next(iter(self._first))}; the pool stands for all inputs to be predicted and has to hold these too"
+                f"{next(iter(self._first))}; the pool must contain all inputs, labelled or not"
             )
         return found
 
@@ -162,17 +162,17 @@ class Index:
         missing = [name for name in self._inputs if name not in table.columns]
         if missing:
             raise ValueError(
-                f"{table.source} has no column {missing[0]!r}, by which its rows would be found in the pool; its "
-                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, or "
-                "name a shared identifier with --id"
+                f"{table.source} has no column {missing[0]!r}, which is needed to find its rows in the pool; its "
+                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, or use an "
+                "identifier with --id"
             )
         return [tuple(row) for row in table.matrix(self._inputs).tolist()]
 
 
 def matched_labels(index: Index, labels: Table, *, target: str) -> Labels:
-    """The labels by the row of the pool they belong to.
+    """The labels, each with its row of the pool.
 
-    A row may have several labels. One without a target failed, unless it has a label elsewhere.
+    A row may have several labels. A row without a target failed, unless it has a label elsewhere.
     """
     y = labels.numbers(target, missing=True)
     matched = [(row, value) for row, value in zip(index.rows(labels), y.tolist(), strict=True) if row is not None]
@@ -186,7 +186,7 @@ def matched_labels(index: Index, labels: Table, *, target: str) -> Labels:
 
 
 def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> Pending:
-    """The rows of the pool that are in one of the tables and have neither a label nor failed by now."""
+    """The rows of the pool that are in one of the tables and have neither a label nor failed."""
     found = [row for table in tables for row in index.rows(table)]
     rows = {row for row in found if row is not None} - {*known.rows.tolist()}
     return Pending(np.array(sorted(rows), dtype=np.int64), found.count(None))
@@ -195,13 +195,13 @@ def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> Pendin
 def suggestion_columns(
     pool: Table, rows: Int[ndarray, " n"], inputs: Sequence[str], identifier: str | None
 ) -> dict[str, ndarray]:
-    """Identifiers (or row numbers) and inputs of some rows of the pool, as they were read."""
+    """Identifiers (or row numbers) and inputs of some rows of the pool."""
     first = {ROW: rows} if identifier is None else {identifier: pool.column(identifier)[rows]}
     return first | {name: pool.column(name)[rows] for name in inputs}
 
 
 def _scores(learner: ActiveLearner, rows: Int[ndarray, " n"]) -> dict[str, ndarray]:
-    """Complexity and superior density of the suggested points; NaN before there is a model."""
+    """Complexity and superior density of the suggested points; NaN without a model."""
     if learner.model is None:
         return {name: np.full(len(rows), math.nan) for name in SCORES}
     return dict(zip(SCORES, (learner.local_complexity()[rows], learner.superior_density()[rows]), strict=True))
@@ -212,8 +212,8 @@ def _check_left(total: int, request: Request, known: Labels, pending: Pending) -
     left = total - used - len(pending.rows)
     if request.number > left:
         raise ValueError(
-            f"{request.number} points are asked for, but {request.pool} has {left} left: of its {total}, {used} are "
-            f"labelled or failed and {len(pending.rows)} are pending; ask for fewer or extend the pool"
+            f"cannot suggest {request.number} points: {request.pool} has {left} left; of its {total} rows, {used} are "
+            f"labelled or failed and {len(pending.rows)} are pending; use a smaller --number or a larger pool"
         )
 
 
@@ -222,11 +222,11 @@ def _notes(pool: Table, request: Request, known: Labels, pending: Pending) -> li
     others = [name for name in pool.columns if name not in (request.target, request.identifier)]
     text = [] if request.inputs is not None else [name for name in others if pool.is_text(name)]
     notes = {
-        f"Columns of text are no inputs: {', '.join(text)}.": len(text),
-        f"{failed} rows without a target count as failed: they are not learned from, and not suggested again.": failed,
-        f"{known.outside} labels are of points that are not in the pool, and are not used.": known.outside,
-        f"{len(pending.rows)} rows are pending: they are not suggested again, and the new ones are chosen as if they "
+        f"Text columns are not used as inputs: {', '.join(text)}.": len(text),
+        f"{failed} rows without a target count as failed: they are not used and not suggested again.": failed,
+        f"{known.outside} labels of points outside the pool are not used.": known.outside,
+        f"{len(pending.rows)} rows are pending: they are not suggested again, and the new points are chosen as if they "
         "were labelled.": len(pending.rows),
-        f"{pending.outside} pending rows are not in the pool, and are not used.": pending.outside,
+        f"{pending.outside} pending rows outside the pool are not used.": pending.outside,
     }
     return [note for note, number in notes.items() if number]

@@ -1,6 +1,6 @@
-"""Figures of a campaign: its learning curves, and where its labels went, for any number of input columns.
+"""Figures of a campaign: learning curves, and where its labels are, for any number of input columns.
 
-Values come at the candidates. Like those of a model, the figures are returned and touch no global state.
+Values are given at the candidates. Figures are returned and change no global state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ from lobal.report.savings import pooled_errors
 SUGGESTED = "#E69F00"  # of the same palette as the other colours
 COMPLEXITY = "local complexity (LFC), median = 1"
 SUPERIOR = "superior training density, median = 1"
-MOST_TICKS = 8  # sizes that have a tick of their own
-FEWEST_TICKS = 3  # by which a scale can be read
-N_SLICES = 20  # of a column, for the course of the complexity along it
+MOST_TICKS = 8  # more sizes than that do not get a tick each
+FEWEST_TICKS = 3  # a readable scale has at least so many
+N_SLICES = 20  # of a column, for the mean complexity along it
 
 
 class Curve(NamedTuple):
@@ -59,7 +59,7 @@ def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Fig
 
 
 def training_histogram_figure(landscape: Landscape) -> Figure:
-    """One column: labelled and suggested inputs as a histogram, against the densities they do and should follow."""
+    """One column: histogram of labelled and suggested inputs, with training density and superior density."""
     _check_columns(landscape, 1)
     x, labelled, suggested = (part[:, 0] for part in (landscape.points, landscape.labelled, landscape.suggested))
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
@@ -104,7 +104,7 @@ def density_map_figure(landscape: Landscape) -> Figure:
 
 
 def complexity_panels_figure(landscape: Landscape) -> Figure:
-    """Any number of columns: how complexity is distributed, and its course along the two columns it depends on most."""
+    """Any number of columns: distribution of the complexity, and its mean along the two columns it depends on most."""
     first, second = telling_columns(landscape.points, landscape.complexity)
     figure = Figure(figsize=(12.0, 7.4), layout=ConstrainedLayoutEngine(h_pad=0.1))
     panels = figure.subplots(2, 3)
@@ -121,9 +121,9 @@ def complexity_panels_figure(landscape: Landscape) -> Figure:
 
 
 def telling_columns(points: Float[ndarray, "n d"], complexity: Float[ndarray, " n"]) -> tuple[int, int]:
-    """The two columns along which log LFC varies most, by the variance of its mean over slices of equal numbers."""
+    """The two columns along which log LFC varies most: the variance of its mean over slices of equal size."""
     if points.shape[1] < 2:
-        raise ValueError(f"a choice of two columns needs at least two, got inputs of shape {points.shape}")
+        raise ValueError(f"inputs must have at least two columns, got shape {points.shape}")
     logarithm = np.log(complexity)
     shares = [np.average((means - logarithm.mean()) ** 2, weights=sizes) for means, sizes in _slices(points, logarithm)]
     first, second = np.argsort(shares, kind="stable")[::-1][:2]
@@ -161,7 +161,7 @@ def _lowest(curves: Mapping[str, Curve]) -> tuple[Float[ndarray, " sizes"], Floa
 
 def _check_columns(landscape: Landscape, number: int) -> None:
     if landscape.points.shape[1] != number:
-        raise ValueError(f"this figure shows inputs of shape (n, {number}), got {landscape.points.shape}")
+        raise ValueError(f"this figure needs inputs of shape (n, {number}), got {landscape.points.shape}")
 
 
 def _draw_values(
@@ -194,7 +194,7 @@ def _draw_values(
 
 
 def _draw_labelled(axes: Axes, landscape: Landscape, pair: tuple[int, int]) -> None:
-    """Labelled inputs in the colour of their turn, suggested ones as rings, candidates grey below."""
+    """Labelled inputs coloured by their order, suggested ones as rings, candidates in grey."""
     axes.plot(*landscape.points[:, pair].T, ".", color="0.85", markersize=1.5, zorder=0.0)
     x, y = landscape.labelled[:, pair].T
     turns = axes.scatter(
@@ -239,7 +239,7 @@ def _draw_course(axes: Axes, landscape: Landscape, column: int) -> None:
 
 
 def _relative(values: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-    """What is known up to a factor, in units of its median."""
+    """Values in units of their median."""
     positive = values[values > 0.0]
     return np.asarray(values / np.median(positive) if len(positive) else values)
 
@@ -252,7 +252,7 @@ def _number_logarithmic(axis: Axis) -> None:
 
 
 def logarithmic_ticks(lower: float, upper: float) -> list[float]:
-    """At 1, 2 and 5 of every decade, across more than two of them at 1, and within a small part of one evenly."""
+    """1, 2 and 5 of every decade; over more than two decades only 1; evenly spaced within a small part of a decade."""
     subs = (1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)
     for locator in (LogLocator(subs=subs), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])):
         ticks = [float(tick) for tick in locator.tick_values(lower, upper) if lower <= tick <= upper]
@@ -271,7 +271,7 @@ def _name_columns(panels: ndarray, landscape: Landscape, pair: tuple[int, int]) 
 def _logarithmic(values: Float[ndarray, " n"]) -> LogNorm:
     """A logarithmic scale without the outermost percents, which would take up most of it.
 
-    It spans a factor of two at least, so that what hardly varies looks even.
+    It spans at least a factor of two, so that values which hardly vary look even.
     """
     positive = values[values > 0.0]
     lower, upper = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
@@ -280,5 +280,5 @@ def _logarithmic(values: Float[ndarray, " n"]) -> LogNorm:
 
 
 def _dot_size(number: int) -> float:
-    """Dots that cover a panel about once, whatever their number."""
+    """Dots that cover a panel about once, for any number of them."""
     return float(np.clip(6e4 / number, 1.5, 30.0))

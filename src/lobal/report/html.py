@@ -1,4 +1,4 @@
-"""A campaign as one web page that needs nothing but itself: no scripts, no links, figures inside."""
+"""A campaign as one self-contained web page: no scripts, no links, figures inside."""
 
 import base64
 import io
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from lobal.active.learner import ActiveLearner
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
+from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
@@ -28,35 +29,33 @@ from lobal.report.savings import Savings, expectation
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
 
 CAUTION = (
-    "rho is the share of random labels that would reach the same error, expected from how much the local complexity "
-    "varies. It is the model's own estimate: right in the limit of many labels, and too hopeful while they are few, "
-    "since its errors look like complexity that varies. It tells a lot from nothing, and is no budget to plan with."
+    "The share of the labels that active learning saves against random labels for the same error, expected from how "
+    "much the local complexity varies. It is the model's own estimate: correct in the limit of many labels, and "
+    "optimistic for few, since errors of the estimated complexity look like variation. Use it to tell a lot from "
+    "nothing, not to plan a budget."
 )
 NOISE_LOST = (
-    "The campaign was begun with a function for the noise of its labels. Functions cannot be kept: this page shows a "
-    "model that learned a constant noise instead."
+    "The campaign was started with a function for the noise of its labels. Functions cannot be saved: this page shows "
+    "a model that learned a constant noise instead."
 )
 LINE_CAPTION = (
-    "Above, the labels and what the model makes of them. Below, the local bandwidth (LOB): how far it can average "
-    "without blurring the target. Where it is small, the target is complex. The grey lines are the bandwidths of the "
-    "experts that it is mixed from."
+    "Above, labels and prediction. Below, the local bandwidth (LOB): the distance over which labels can be averaged "
+    "without blurring the target. Where it is small, the target is complex. Grey lines: bandwidths of the experts."
 )
 HISTOGRAM_CAPTION = (
-    "Bars: where the labels are, and where the next ones are asked for. Black: the density that they were drawn from. "
-    "Orange: the density that would serve best, by what the labels say so far."
+    "Bars: labelled inputs, and inputs suggested next. Black: the density that they were drawn from. Orange: the "
+    "superior training density estimated from the labels so far."
 )
 MAP_CAPTION = (
-    "Every dot is a candidate. Where the local bandwidth is small the target is complex, and labels are worth most "
-    "where the superior training density is bright."
-)
-PANELS_CAPTION = (
-    "How the complexity is distributed over the candidates, and its course along the two columns it depends on most: "
-    "dots are candidates, lines their mean. Below, the candidates in these two columns; labels are worth most where "
+    "Every dot is a candidate. Where the local bandwidth is small, the target is complex. Labels are most useful where "
     "the superior training density is bright."
 )
-CURVE_CAPTION = (
-    "The error on labels set aside, noise included: a rough guide, as they are few and change with every step."
+PANELS_CAPTION = (
+    "Above, the distribution of the local complexity over the candidates, and the complexity against the two columns "
+    "it depends on most: dots are candidates, lines their mean. Below, the candidates in these two columns; labels are "
+    "most useful where the superior training density is bright."
 )
+CURVE_CAPTION = "The validation error of every step, noise of the labels included."
 # Columns of the history, and the fields of a step they show.
 HISTORY = {
     "step": "number",
@@ -69,9 +68,9 @@ HISTORY = {
     "gamma_2": "gamma_2",
 }
 HISTORY_KEY = (
-    "Validation error and noise variance are those of the model that the step began with; rho is what it expected, as "
-    "above. gamma_1: how many times more labels than aimed for there were, in the place where it was most. gamma_2: "
-    "how much of that the step had to leave; 0 means that the labels then followed the density aimed for."
+    "Validation error, noise variance and expected relative sample size (rho, 1 - expected savings) are those of the "
+    "model at the start of the step. gamma_1: the largest ratio of the training density to the target density. "
+    "gamma_2: the share of the old training density in the new one; 0 means that the target density was reached."
 )
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1b; --quiet: #5c5c5c; --page: #fff; --line: #d9d9d9; --lead: #eef4f8; }
@@ -91,7 +90,7 @@ img { max-width: 100%; background: #ffffff; border-radius: .4rem; }
 
 
 class Lead(NamedTuple):
-    """The sentence a reader should not miss."""
+    """The main statement of a section."""
 
     text: str
 
@@ -104,7 +103,7 @@ class Rows(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A figure and what is to be seen in it."""
+    """A figure and its caption."""
 
     figure: Figure
     caption: str
@@ -147,11 +146,11 @@ def campaign_report(
 
     Args:
         learner: the `ActiveLearner`.
-        path: the file; folders are made where they are missing.
-        title: of the page.
-        names: of the input columns.
-        savings: measured against random labels, where there are any to compare with.
-        notes: sentences to begin with, such as what was left out of the data.
+        path: the file; missing folders are created.
+        title: title of the page.
+        names: names of the input columns.
+        savings: savings measured against random labels, if there are any.
+        notes: further sentences for the first section, such as what was left out of the data.
     """
     sections = [
         Section("What there is to gain", _gain(learner, savings, notes)),
@@ -170,12 +169,11 @@ def _gain(
     savings: Savings | None,
     notes: Sequence[str],
 ) -> list[Block]:
-    """What can be expected, with the caution it needs, before what was measured."""
-    if learner.model is None:
+    """Expected savings with a caution, then measured ones."""
+    if learner.fitted is None:
         lead = Lead("too few labels for a model yet: the next ones are drawn at random")
         return [lead, _counts(learner), *notes]
-    attainable = 1.0 - learner.expected_savings()
-    blocks: list[Block] = [Lead(f"expected: {expectation(attainable)} (rho = {attainable:.2f})"), CAUTION]
+    blocks: list[Block] = [Lead(f"expected: {expectation(learner.expected_savings())}"), CAUTION]
     if savings is not None:
         blocks.append(Lead(f"measured against random labels: {savings.verdict()}"))
     if getattr(learner.surrogate, "lost_functions", []):
@@ -194,13 +192,14 @@ def _places(
     learner: ActiveLearner,
     names: Sequence[str] | None,
 ) -> Iterator[Block]:
-    """Figures that fit the number of input columns."""
-    if learner.model is None:
+    """The figures for this number of input columns."""
+    if learner.fitted is None:
         return
     place = landscape(learner, names)
     if len(place.names) == 1:
-        X, y = np.asarray(learner.labelled.X, dtype=np.float64), np.asarray(learner.labelled.y, dtype=np.float64)
-        yield Picture(bandwidth_figure({"mixture": learner.model}, X, y, column=place.names[0]), LINE_CAPTION)
+        if isinstance(learner.model, MixtureRegressor):
+            X, y = (np.asarray(values, dtype=np.float64) for values in learner.labelled[:2])
+            yield Picture(bandwidth_figure({"mixture": learner.model}, X, y, column=place.names[0]), LINE_CAPTION)
         yield Picture(training_histogram_figure(place), HISTOGRAM_CAPTION)
     elif len(place.names) == 2:
         yield Picture(density_map_figure(place), MAP_CAPTION)
@@ -221,11 +220,11 @@ def _history(learner: ActiveLearner) -> Iterator[Block]:
 
 
 def _settings(learner: ActiveLearner) -> Iterator[Block]:
-    """What the learner was told, and of the model's many options those that are not what they are by default."""
+    """The settings of the learner, and options of the model that differ from their defaults."""
     changed = learner.surrogate.changed_options
     rows = [*learner.settings.to_fields().items(), *((f"model.{name}", value) for name, value in changed.items())]
     yield Rows(("setting", "value"), rows)
-    yield "All other options of the model are what they are by default."
+    yield "All other options of the model have their default values."
 
 
 def _block(block: Block) -> str:

@@ -1,4 +1,4 @@
-"""A campaign at its candidates: the numbers behind its figures."""
+"""A campaign at its candidates: the values that its figures show."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MOST_POINTS = 10_000  # of a scatter plot; more hide each other
 @final
 @dataclass(frozen=True, kw_only=True)
 class Landscape:
-    """What a campaign's model says at (some of) the candidates, and which inputs were labelled and suggested."""
+    """Values at (some of) the candidates of a campaign, and the inputs that were labelled and suggested."""
 
     points: Float[ndarray, "n d"]
     names: tuple[str, ...]  # of the d columns
@@ -36,9 +36,9 @@ def landscape(
     learner: ActiveLearner,
     names: Sequence[str] | None = None,
 ) -> Landscape:
-    """The learner at no more than 10,000 of its candidates, chosen by chance but always the same."""
+    """The learner at 10,000 of its candidates at most, drawn at random with a fixed seed."""
     if learner.fitted is None:
-        raise ValueError(f"a landscape needs a model, for which {len(learner.labelled.y)} labels are too few")
+        raise ValueError(f"a landscape needs a fitted model; {len(learner.labelled.y)} labels are too few")
     total, d = learner.candidates.X.shape
     rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
@@ -55,7 +55,7 @@ def landscape(
 
 
 def suggested_inputs(learner: ActiveLearner) -> Float[ndarray, "n d"]:
-    """Inputs of the points that were asked for and whose labels are still to come."""
+    """Inputs of the pending points."""
     numbers, inputs = learner.candidates.locate(learner.pending)
     return _coordinates(learner, inputs, np.asarray(numbers, dtype=np.int64))
 
@@ -70,5 +70,5 @@ def _numbered(d: int) -> tuple[str, ...]:
 
 
 def _drawable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names in which a dollar is a dollar, not the beginning of a formula."""
+    """Names with escaped dollar signs, which matplotlib would read as formulas."""
     return tuple(name.replace("$", r"\$") for name in names)

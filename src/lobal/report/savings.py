@@ -11,12 +11,12 @@ from scipy.stats import t as student
 
 from lobal.core.complexity import learning_rate
 
-CHANCE = 0.05  # of a verdict where there is nothing
-LITTLE_TO_GAIN = 0.9  # attainable relative sample size above which a tenth of the labels is all there is to save
+CHANCE = 0.05  # probability of a verdict if there is no difference
+LITTLE_TO_GAIN = 0.1  # expected savings below which active learning is hardly worth its effort
 
 
 class Estimate(NamedTuple):
-    """A number and its standard error, which a single repetition does not have."""
+    """A number and its standard error; a single repetition has none."""
 
     value: float
     standard_error: float | None
@@ -52,8 +52,8 @@ def relative_sample_sizes(
     """Relative required sample sizes of an active against a random design, Eq. (eq:relSampleSizeGPRApprox).
 
     Each (seeds, sizes) matrix is pooled over its seeds, and rho = (RMSE_active / RMSE_random)^(1 / tau) at every size.
-    The standard errors are jackknifed on the logarithm: over pairs where both arms have as many seeds, which then
-    have to be in the same order, and over each arm by itself otherwise.
+    Standard errors are jackknifed on the logarithm: over pairs of seeds if both arms have equally many, which then have
+    to be in the same order, and over each arm separately otherwise.
     """
     active, random = _errors(rmse_active, "rmse_active"), _errors(rmse_random, "rmse_random")
     if active.shape[1] != random.shape[1]:
@@ -84,10 +84,10 @@ def pooled_errors(
 
 
 def verdict(rho: float, standard_error: float | None, *, repetitions: int) -> str:
-    """What a measured relative sample size says.
+    """The conclusion from a measured relative sample size.
 
-    A difference from one counts if chance shows so large a one in 5% of such experiments, by Student's distribution:
-    from 2.1 standard errors on with 16 repetitions, 2.4 with 8, 12.7 with 2.
+    A difference from one is significant at the 5% level of Student's t distribution: from 2.1 standard errors on with
+    16 repetitions, 2.4 with 8, 12.7 with 2.
     """
     if not 0.0 < rho < math.inf:
         raise ValueError(f"a relative sample size must be positive and finite, got {rho}")
@@ -101,20 +101,20 @@ def verdict(rho: float, standard_error: float | None, *, repetitions: int) -> st
         return f"active learning saved {_percent(1.0 - rho, standard_error)} ± {spread} of the labels"
     if rho - by_chance > 1.0:
         return f"active learning cost {_percent(rho - 1.0, standard_error)} ± {spread} more labels"
-    if abs(1.0 - rho) > 2.0 * standard_error:  # what many repetitions would call clear
+    if abs(1.0 - rho) > 2.0 * standard_error:  # significant if there were many repetitions
         few = f"rho = {rho:.2f} ± {standard_error:.2f}, from {repetitions} repetitions"
         return f"{few}: repeat it with other seeds to tell it from chance"
     clear = "no clear gain" if rho < 1.0 else "no gain"
     return f"{clear} here (rho = {rho:.2f} ± {standard_error:.2f})"
 
 
-def expectation(attainable: float) -> str:
-    """What there is to gain before labels are spent, from the attainable relative sample size in (0, 1]."""
-    if not 0.0 < attainable <= 1.0:
-        raise ValueError(f"an attainable relative sample size must lie in (0, 1], got {attainable}")
-    if attainable > LITTLE_TO_GAIN:
+def expectation(savings: float) -> str:
+    """The expected share of labels saved, in [0, 1), as a sentence."""
+    if not 0.0 <= savings < 1.0:
+        raise ValueError(f"expected savings must lie in [0, 1), got {savings}")
+    if savings < LITTLE_TO_GAIN:
         return "little or nothing to gain: the target is about equally complex everywhere"
-    return f"up to {100.0 * (1.0 - attainable):.0f}% of the labels can be saved"
+    return f"up to {100.0 * savings:.0f}% of the labels can be saved"
 
 
 def _errors(
@@ -157,7 +157,7 @@ def _log_deviations(
     if min(len(active), len(random)) < 2:
         return None, None
     arms = [_without_each(active), _without_each(random)]
-    if len(active) == len(random):  # a pair of seeds is left out at once
+    if len(active) == len(random):  # pairs of seeds are left out
         arms = [arms[0] - arms[1]]
     each = sum(_jackknife_variance(arm) for arm in arms)
     mean = sum(float(_jackknife_variance(arm.mean(axis=1))) for arm in arms)
@@ -165,6 +165,6 @@ def _log_deviations(
 
 
 def _percent(share: float, standard_error: float) -> str:
-    """A share in percent, to the last digit that its standard error can be seen in."""
+    """A share in percent, with as many digits as its standard error allows."""
     digits = 0 if standard_error >= 0.01 else 1
     return f"{100.0 * share:.{digits}f}%"
