@@ -163,8 +163,8 @@ class Index:
         if missing:
             raise ValueError(
                 f"{table.source} has no column {missing[0]!r}, which is needed to find its rows in the pool; its "
-                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, or use an "
-                "identifier with --id"
+                f"columns are {', '.join(table.columns)}; add the pool's input columns, choose them with --inputs, "
+                "or use an identifier with --id"
             )
         return [tuple(row) for row in table.matrix(self._inputs).tolist()]
 
