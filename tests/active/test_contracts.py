@@ -54,4 +54,5 @@ class TestMixtures(SurrogateContract):
             step=2,
             smoothness=np.inf,
             dimension=2.0,
+            candidates=Pool(X).candidates(0),
         )

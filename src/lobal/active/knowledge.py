@@ -89,6 +89,7 @@ class Knowledge:
             step=len(state.history),
             smoothness=settings.smoothness,
             dimension=settings.dimension,
+            candidates=state.candidates,
             numbers=state.history.inducing_numbers,
             kept=state.last.kept,
         )

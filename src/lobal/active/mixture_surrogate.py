@@ -82,6 +82,7 @@ class MixtureSurrogate(Surrogate):
 
     def fit(self, task: FitTask) -> FittedMixtureSurrogate:
         """Inducing points follow sqrt(p_k LFC_k-1)."""
+        validation = None if task.validation is None else (task.validation.X, task.validation.y)
 
         def fitted(numbers: Mapping[str, int]) -> MixtureRegressor:
             model: MixtureRegressor = clone(self.model).set_params(
@@ -95,12 +96,12 @@ class MixtureSurrogate(Surrogate):
                 task.y,
                 sample_weight=task.weight,
                 inducing_weight=task.inducing_weight,
-                validation=task.validation,
+                validation=validation,
             )
 
         model = fitted(task.numbers)
         if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
-            model = shrunk(model, fitted, task.X, task.y, task.validation)
+            model = shrunk(model, fitted, task.X, task.y, validation)
         return FittedMixtureSurrogate(model, task.numbers)
 
     def load(self, path: str | os.PathLike[str]) -> FittedMixtureSurrogate:

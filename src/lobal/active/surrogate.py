@@ -14,6 +14,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.active.candidates import Candidates
+
 NoiseFunction: TypeAlias = Callable[[ndarray], ndarray]  # the variance of a label's noise at inputs
 
 
@@ -22,6 +24,7 @@ class Validation(NamedTuple):
 
     X: ndarray
     y: ndarray
+    weight: Float[ndarray, " n"] | None = None  # of the errors, q / p_X, where the inputs do not follow q
 
 
 @final
@@ -38,6 +41,7 @@ class FitTask:
     step: int  # k
     smoothness: float  # alpha
     dimension: float  # delta
+    candidates: Candidates  # of the campaign
     numbers: Mapping[str, int] = field(default_factory=dict)  # of inducing points, as an earlier step found them
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # what `FittedSurrogate.kept` of the last step returned
 

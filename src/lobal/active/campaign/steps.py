@@ -80,8 +80,8 @@ def create_campaign(
     """A folder with all that has happened so far; whole, or no campaign at all."""
     tensors, fields = setup.candidates.to_tensors()
     if setup.validation is not None:
-        X, y = (torch.tensor(part, dtype=torch.float64) for part in setup.validation)
-        tensors |= {"validation.X": X, "validation.y": y}
+        parts = {name: part for name, part in setup.validation._asdict().items() if part is not None}
+        tensors |= {f"validation.{name}": torch.tensor(part, dtype=torch.float64) for name, part in parts.items()}
     records = {CANDIDATES_FILE: tensors}
     if last is not None:
         records[f"steps/{last.number:04d}.lobal"] = last.tensors()
@@ -116,18 +116,17 @@ def opened_setup(
         strict: refuse to go on without that function.
     """
     header, events = kinds.upgraded(campaign.header, campaign.events, space)
-    tensors = header.get("tensors") or load_record(campaign.path / CANDIDATES_FILE)[0]
+    tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
     candidates: Candidates = kinds.resolved(kinds.CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
     )
     surrogate: Surrogate = kinds.resolved(kinds.SURROGATES, header["surrogate"]["kind"]).from_settings(
         header["surrogate"], noise=noise, strict=strict
     )
-    validation = (
-        Validation(tensors["validation.X"].numpy(), tensors["validation.y"].numpy())
-        if "validation.X" in tensors
-        else None
-    )
+    parts = {
+        name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
+    }
+    validation = Validation(**parts) if parts else None
     return Setup(LearnerSettings.from_fields(header["settings"]), surrogate, candidates, validation), events
 
 
