@@ -1,36 +1,55 @@
 """lobal: local bandwidths for active learning.
 
-Which points of a regression problem are worth labelling, and why.
+Which points of a regression problem to label next, and why. The public names are imported when they are first used, so
+that `import lobal` is fast. Rooms, each importing only those to its right (`|` separates siblings):
+
+    cli > report > molecules | baselines > active > mixture > experts | inducing > core
+
+- `core`: arrays, kernels, densities, files, and the paper's formulas on one page
+- `experts`: Gaussian processes that differ in their bandwidth
+- `inducing`: where inducing points go
+- `mixture`: the model, `MixtureRegressor`, and its two engines
+- `active`: the loop, `ActiveLearner`, and how a campaign is stored
+- `molecules`: force fields, as a space and a surrogate of the same learner
+- `report`: figures and web pages
+- `cli`: the command line
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from lobal.core.versions import __version__
 
 if TYPE_CHECKING:
+    from lobal import inducing as inducing
+    from lobal.active import stopping as stopping
     from lobal.active.learner import ActiveLearner as ActiveLearner
     from lobal.active.spaces import Box as Box
     from lobal.active.spaces import Pool as Pool
     from lobal.mixture.estimator import MixtureRegressor as MixtureRegressor
+    from lobal.molecules.field.forcefield import ForceField as ForceField
 
+# The module of every public name; a name that is a module itself is its last part.
 _HOMES = {
     "ActiveLearner": "lobal.active.learner",
     "Box": "lobal.active.spaces",
+    "ForceField": "lobal.molecules.field.forcefield",
     "MixtureRegressor": "lobal.mixture.estimator",
     "Pool": "lobal.active.spaces",
+    "inducing": "lobal.inducing",
+    "stopping": "lobal.active.stopping",
 }
-__all__ = ["ActiveLearner", "Box", "MixtureRegressor", "Pool", "__version__"]
+__all__ = ["ActiveLearner", "Box", "ForceField", "MixtureRegressor", "Pool", "__version__", "inducing", "stopping"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything
-    """Import the public names when they are first used, so that the command line starts at once."""
+    """Import a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'lobal' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module = importlib.import_module(_HOMES[name])
+    return module if module.__name__.endswith(f".{name}") else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    """The public names too, whether or not they have been used yet."""
+    """All public names, whether or not they have been used yet."""
     return sorted({*globals(), *__all__})

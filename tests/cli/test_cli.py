@@ -70,6 +70,11 @@ def test_the_public_names_are_listed_before_they_are_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("name", lobal.__all__)
+def test_every_public_name_is_there_without_further_imports(name: str) -> None:
+    assert getattr(lobal, name) is not None
+
+
 def test_the_command_line_starts_without_torch() -> None:
     code = "import sys, lobal.cli.app; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
