@@ -31,8 +31,9 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert
 from lobal.inducing.select import select_inducing
-from lobal.mixture.adam.training import AdamSettings, Schedule
-from lobal.mixture.fit import column_widths
+from lobal.mixture.adam.schedules import RateSchedule
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.start import column_widths
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
@@ -176,7 +177,7 @@ def _train(
 ) -> _Course:
     """Train until the learning rate is spent, and leave the model at its best."""
     optimiser = torch.optim.Adam([{**group, "base": group["lr"]} for group in model.groups(settings)])
-    schedule = Schedule(settings.patience, settings.smallest_rate)
+    schedule = RateSchedule(settings.patience, settings.smallest_rate)
     state, best = copy.deepcopy(model.state_dict()), 0
     errors: list[float] = []
     times: list[float] = []

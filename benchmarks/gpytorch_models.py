@@ -19,9 +19,9 @@ from torch.nn import Parameter
 
 from lobal.core.arrays import Bandwidths, Inputs, Scalar
 from lobal.experts.interface import Hyperparameters
-from lobal.mixture.adam.training import AdamSettings
-from lobal.mixture.gate import top_kappa_softmax
-from lobal.mixture.objective import expert_shares, gated_mean, gated_negative_elbo, small_bandwidth_penalty
+from lobal.mixture.adam.objective import expert_shares, gated_negative_elbo, small_bandwidth_penalty
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.gate import gated_mean, top_kappa_softmax
 
 
 class Start(NamedTuple):

@@ -27,11 +27,13 @@ from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import condition, sparse_leave_one_out
 from lobal.inducing.select import select_inducing
 from lobal.mixture.adam.responses import SparseResponses
-from lobal.mixture.adam.training import AdamSettings, Trainer
-from lobal.mixture.analytic.training import AnalyticSettings, fit_gate
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.adam.training import Trainer
+from lobal.mixture.analytic.settings import AnalyticSettings
+from lobal.mixture.analytic.training import fit_gate
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.fit import column_widths
 from lobal.mixture.gate import SoftmaxGate
+from lobal.mixture.start import column_widths
 
 Value = TypeVar("Value")
 
@@ -179,7 +181,7 @@ def _start(points: LabelledSet, generator: torch.Generator) -> Hyperparameters:
 
 def _features(inducing: Float[Tensor, "m d"], bandwidths: Float[Tensor, " L"]) -> WhitenedFeatures:
     shared = bandwidths.new_tensor(PAPER.shared_bandwidth)
-    return WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared=shared, kernel=gaussian)
+    return WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=gaussian)
 
 
 def _gate_features(X: Float[Tensor, "n d"]) -> WhitenedFeatures:

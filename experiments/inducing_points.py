@@ -41,7 +41,8 @@ from lobal.experts.svgp import SparseExperts
 from lobal.inducing.draws import random_points
 from lobal.inducing.greedy import Covariance, fast_forward_points, variance_points
 from lobal.inducing.select import select_inducing
-from lobal.mixture.analytic.training import AnalyticSettings, train
+from lobal.mixture.analytic.settings import AnalyticSettings
+from lobal.mixture.analytic.training import train
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.gate import features_of
 from lobal.report.campaign_figures import Curve
@@ -137,15 +138,18 @@ def with_points(reference: Reference, points: Float[Tensor, "m 1"]) -> MixtureRe
     """
     old, labels = reference.experts, reference.labelled()
     features = WhitenedFeatures.at(
-        points, bandwidths=old.features.bandwidths, shared=old.features.shared, kernel=old.features.kernel
+        points,
+        bandwidths=old.features.bandwidths,
+        shared_bandwidth=old.features.shared_bandwidth,
+        kernel=old.features.kernel,
     )
     stored = StoredFeatures(features, labels.X)
     gate_features = features_of(reference.model.mixture_.gate)
     trained = train(stored, labels, gate_features, old.hyperparameters, AnalyticSettings())
-    conditioned = condition(stored, labels, trained.shared, trained.gate(labels.X))
+    conditioned = condition(stored, labels, trained.hyperparameters, trained.gate(labels.X))
     experts = SparseExperts(
         features=features,
-        hyperparameters=trained.shared,
+        hyperparameters=trained.hyperparameters,
         whitened_mean=conditioned.whitened_mean,
         covariance=inducing_covariance(conditioned.equations),
     )
@@ -158,12 +162,12 @@ def smallest_bandwidth(reference: Reference) -> Float[Tensor, "..."]:
     """The bandwidth of the first expert that the gate gives some of the points to."""
     mixture = reference.model.mixture_
     shares = mixture.gate(reference.tensor(reference.X)).mean(dim=0)
-    return mixture.bandwidths[shares > IN_USE][0] * mixture.shared
+    return mixture.bandwidths[shares > IN_USE][0] * mixture.shared_bandwidth
 
 
 def global_bandwidth(reference: Reference) -> Float[Tensor, "..."]:
     """The bandwidth of the best single Gaussian process, which the ladder is built around."""
-    return reference.model.mixture_.shared
+    return reference.model.mixture_.shared_bandwidth
 
 
 def covariance(reference: Reference, bandwidth: Float[Tensor, "..."]) -> Covariance:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from lobal import ActiveLearner, MixtureRegressor
 from lobal.active.campaign.folder import Campaign
 from lobal.active.shrinking import LARGEST_MOVE, TOLERANCE, Answers, fewest, has_lost, has_moved
-from lobal.mixture.decisions import Decision
+from lobal.mixture.tuning_record import Decision
 from tests.learner_setting import learner, pool
 
 ROOMY = MixtureRegressor(n_inducing=64, n_gate_inducing=32)

@@ -30,8 +30,8 @@ from experiments.doppler import doppler_data, paper_model
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.svgp import SparseExperts, expected_log_likelihood, kl_divergence
+from lobal.mixture.adam.objective import expert_shares, gated_negative_elbo, small_bandwidth_penalty
 from lobal.mixture.gate import SoftmaxGate
-from lobal.mixture.objective import expert_shares, gated_negative_elbo, small_bandwidth_penalty
 
 CPU = torch.device("cpu")
 BANDWIDTHS = torch.tensor([0.05, 0.08, 0.15], dtype=torch.float64)
@@ -56,7 +56,9 @@ def values(generator: torch.Generator) -> torch.Tensor:
 def test_gpytorch_experts_predict_like_lobals(generator: torch.Generator) -> None:
     b = values(generator)
     posterior = experts(b).posterior(X)
-    features = WhitenedFeatures.at(INDUCING, bandwidths=BANDWIDTHS, shared=torch.ones(1).double(), kernel=gaussian)
+    features = WhitenedFeatures.at(
+        INDUCING, bandwidths=BANDWIDTHS, shared_bandwidth=torch.ones(1).double(), kernel=gaussian
+    )
     expected = SparseExperts(features=features, hyperparameters=SHARED, whitened_mean=b).posterior(X)
     assert torch.allclose(posterior.mean, expected.mean, atol=1e-4)  # GPyTorch has the larger jitter
     assert torch.allclose(posterior.variance, expected.variance, atol=1e-4)
@@ -71,8 +73,8 @@ def test_the_gpytorch_mixture_minimises_lobals_objective(generator: torch.Genera
     model._gate_noise = 0.0
     y = torch.sin(9 * X[:, 0])
     shared = torch.ones(1).double()
-    features = WhitenedFeatures.at(INDUCING, bandwidths=BANDWIDTHS, shared=shared, kernel=gaussian)
-    gate_features = WhitenedFeatures.at(INDUCING, bandwidths=shared, shared=0.5 * shared, kernel=gaussian)
+    features = WhitenedFeatures.at(INDUCING, bandwidths=BANDWIDTHS, shared_bandwidth=shared, kernel=gaussian)
+    gate_features = WhitenedFeatures.at(INDUCING, bandwidths=shared, shared_bandwidth=0.5 * shared, kernel=gaussian)
     lobals = SparseExperts(features=features, hyperparameters=SHARED, whitened_mean=b)
     gate = SoftmaxGate(
         features=gate_features,

@@ -51,8 +51,8 @@ def covariance(generator: torch.Generator, d: int) -> Tensor:
     return A @ A.mT + 0.3 * torch.eye(d, dtype=torch.float64)
 
 
-def features_at(Z: Tensor, *, shared: Tensor, kernel: Kernel = gaussian) -> WhitenedFeatures:
-    return WhitenedFeatures.at(Z, bandwidths=tensor(0.3, 1.0), shared=shared, kernel=kernel)
+def features_at(Z: Tensor, *, shared_bandwidth: Tensor, kernel: Kernel = gaussian) -> WhitenedFeatures:
+    return WhitenedFeatures.at(Z, bandwidths=tensor(0.3, 1.0), shared_bandwidth=shared_bandwidth, kernel=kernel)
 
 
 def with_least_eigenvalue(least: float) -> Tensor:
@@ -225,18 +225,18 @@ def test_the_largest_jitter_is_tried_before_giving_up() -> None:
 @pytest.mark.parametrize("dimensions", [0, 1, 2])
 def test_squared_features_sum_to_the_nystroem_diagonal(name: str, dimensions: int, generator: torch.Generator) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 9, 2)
-    shared = [torch.tensor(0.6, dtype=torch.float64), tensor(0.5, 0.9), covariance(generator, 2)][dimensions]
-    Z_scaled, X_scaled = scale_inputs(Z, shared), scale_inputs(X, shared)
+    shared_bandwidth = [torch.tensor(0.6, dtype=torch.float64), tensor(0.5, 0.9), covariance(generator, 2)][dimensions]
+    Z_scaled, X_scaled = scale_inputs(Z, shared_bandwidth), scale_inputs(X, shared_bandwidth)
     K_zz = gram_matrices(squared_distances(Z_scaled, Z_scaled), tensor(0.3, 1.0), KERNELS[name])
     K_zx = gram_matrices(squared_distances(Z_scaled, X_scaled), tensor(0.3, 1.0), KERNELS[name])
     expected = torch.einsum("lzx,lzx->lx", K_zx, torch.linalg.solve(K_zz, K_zx))
-    phi = features_at(Z, shared=shared, kernel=KERNELS[name])(X)
+    phi = features_at(Z, shared_bandwidth=shared_bandwidth, kernel=KERNELS[name])(X)
     torch.testing.assert_close(phi.square().sum(-1), expected, rtol=1e-7, atol=1e-7)
 
 
 def test_features_at_the_inducing_points_reproduce_the_kernel_matrix(generator: torch.Generator) -> None:
     Z = uniform(generator, 6, 2)
-    phi = features_at(Z, shared=tensor(0.5, 0.9))(Z)
+    phi = features_at(Z, shared_bandwidth=tensor(0.5, 0.9))(Z)
     scaled = Z / tensor(0.5, 0.9)
     K_zz = gram_matrices(squared_distances(scaled, scaled), tensor(0.3, 1.0), gaussian)
     torch.testing.assert_close(phi @ phi.mT, K_zz, rtol=1e-8, atol=1e-8)
@@ -247,7 +247,7 @@ def test_features_in_chunks_equal_the_whole(
     entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 10, 2)
-    features = features_at(Z, shared=tensor(0.5, 0.9))
+    features = features_at(Z, shared_bandwidth=tensor(0.5, 0.9))
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
     chunks = list(features.chunks(X))
     assert all(chunk.numel() <= max(entries, 2 * 6) for chunk in chunks)
@@ -258,7 +258,7 @@ def test_features_in_chunks_equal_the_whole(
 
 def test_features_of_many_points_survive_a_singular_kernel_matrix(generator: torch.Generator) -> None:
     Z = uniform(generator, 5, 1).repeat(4, 1)
-    phi = features_at(Z, shared=tensor(1.0))(uniform(generator, 30, 1))
+    phi = features_at(Z, shared_bandwidth=tensor(1.0))(uniform(generator, 30, 1))
     assert torch.isfinite(phi).all()
     assert (phi.square().sum(-1) < 1.0 + 1e-6).all()
 
@@ -280,7 +280,7 @@ def test_stacked_features_equal_the_whole(
     entries: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Z, X = uniform(generator, 6, 2), uniform(generator, 10, 2)
-    features = features_at(Z, shared=tensor(0.5, 0.9))
+    features = features_at(Z, shared_bandwidth=tensor(0.5, 0.9))
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
     stacked = features.stacked(X)
     assert stacked.is_contiguous()

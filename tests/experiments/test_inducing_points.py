@@ -77,7 +77,7 @@ def test_greedy_choices_of_fewer_points_begin_those_of_more(name: str, reference
 
 def test_the_smallest_bandwidth_is_one_of_the_ladder_below_the_global_one(reference: Reference) -> None:
     mixture = reference.model.mixture_
-    assert smallest_bandwidth(reference) / mixture.shared in mixture.bandwidths
+    assert smallest_bandwidth(reference) / mixture.shared_bandwidth in mixture.bandwidths
     assert smallest_bandwidth(reference) < global_bandwidth(reference)
 
 

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.experts.fitc import fitc_variance, inducing_covariance, inducing_mean, moments, normal_equations
 from lobal.experts.interface import Hyperparameters
+from lobal.experts.svgp import SparseExperts, nystroem_diagonal
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # a jitter of 1e-10 on either side is allowed for
 
@@ -22,7 +24,7 @@ class Setting(NamedTuple):
     noises: Tensor  # one variance per label
     hyperparameters: Hyperparameters  # with one variance for all labels
     bandwidths: Tensor
-    shared: Tensor
+    shared_bandwidth: Tensor
 
     @classmethod
     def draw(cls, generator: torch.Generator, n: int = 30) -> "Setting":
@@ -39,7 +41,7 @@ class Setting(NamedTuple):
             noises=0.01 + 0.2 * uniform(n),
             hyperparameters=Hyperparameters(like(0.3), like(1.7), like(0.05)),
             bandwidths=like([0.3, 0.7, 1.2]),
-            shared=like([0.8, 1.3]),
+            shared_bandwidth=like([0.8, 1.3]),
         )
 
     @property
@@ -48,7 +50,7 @@ class Setting(NamedTuple):
 
     @property
     def kernels(self) -> dict:
-        return {"bandwidths": self.bandwidths, "shared": self.shared, "kernel": gaussian}
+        return {"bandwidths": self.bandwidths, "shared_bandwidth": self.shared_bandwidth, "kernel": gaussian}
 
     @property
     def features(self) -> WhitenedFeatures:
@@ -57,7 +59,7 @@ class Setting(NamedTuple):
     def oracle_kernel(self, expert: int) -> gpytorch.kernels.Kernel:
         """GPyTorch's kernel of one expert, lambda included."""
         kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=2)).double()
-        kernel.base_kernel.lengthscale = self.bandwidths[expert] * self.shared
+        kernel.base_kernel.lengthscale = self.bandwidths[expert] * self.shared_bandwidth
         kernel.outputscale = self.hyperparameters.scale
         return kernel
 
@@ -70,6 +72,26 @@ class Setting(NamedTuple):
         likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
         likelihood.noise = self.hyperparameters.noise
         return likelihood
+
+
+def fitc_experts(
+    features: WhitenedFeatures,
+    X: Tensor,
+    y: Tensor,
+    hyperparameters: Hyperparameters,
+    *,
+    weights: Tensor | None = None,
+) -> SparseExperts:
+    """Sparse experts whose inducing values are the exact posterior; `weights` multiply each log-likelihood."""
+    phi = features(X)
+    precision = (1.0 if weights is None else weights) / fitc_variance(nystroem_diagonal(phi), hyperparameters)
+    equations = normal_equations([moments(phi, y, hyperparameters, precision=precision)])
+    return SparseExperts(
+        features=features,
+        hyperparameters=hyperparameters,
+        whitened_mean=inducing_mean(equations),
+        covariance=inducing_covariance(equations),
+    )
 
 
 class OracleGP(gpytorch.models.ExactGP):

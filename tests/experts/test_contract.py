@@ -10,15 +10,12 @@ from torch import Tensor
 from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.exact import exact_experts
 from lobal.experts.fitc import (
-    LabelVariance,
     NormalEquations,
-    analytic_experts,
     fitc_variance,
     inducing_covariance,
     inducing_mean,
     moments,
     normal_equations,
-    titsias_variance,
 )
 from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import (
@@ -28,32 +25,28 @@ from lobal.experts.svgp import (
     ZeroCovariance,
     nystroem_diagonal,
 )
-from tests.experts.setting import Setting
+from tests.experts.setting import Setting, fitc_experts
 
 Make = Callable[[Setting, Hyperparameters], Experts]
 
 
-def exact(setting: Setting, shared: Hyperparameters) -> Experts:
-    return exact_experts(setting.X, setting.y, shared, **setting.kernels)
+def exact(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
+    return exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels)
 
 
-def analytic(label_variance: LabelVariance) -> Make:
-    def make(setting: Setting, shared: Hyperparameters) -> Experts:
-        features = WhitenedFeatures.at(setting.Z, **setting.kernels)
-        return analytic_experts(features, setting.X, setting.y, shared, label_variance=label_variance)
-
-    return make
+def analytic(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
+    return fitc_experts(setting.features, setting.X, setting.y, hyperparameters)
 
 
 def variational(covariance: Callable[[NormalEquations], InducingCovariance]) -> Make:
-    def make(setting: Setting, shared: Hyperparameters) -> Experts:
+    def make(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
         features = WhitenedFeatures.at(setting.Z, **setting.kernels)
         phi = features(setting.X)
-        precision = 1.0 / fitc_variance(nystroem_diagonal(phi), shared)
-        equations = normal_equations([moments(phi, setting.y, shared, precision=precision)])
+        precision = 1.0 / fitc_variance(nystroem_diagonal(phi), hyperparameters)
+        equations = normal_equations([moments(phi, setting.y, hyperparameters, precision=precision)])
         return SparseExperts(
             features=features,
-            hyperparameters=shared,
+            hyperparameters=hyperparameters,
             whitened_mean=inducing_mean(equations),
             covariance=covariance(equations),
         )
@@ -67,8 +60,7 @@ def best_diagonal(equations: NormalEquations) -> InducingCovariance:
 
 EXPERTS: dict[str, Make] = {
     "exact": exact,
-    "fitc": analytic(fitc_variance),
-    "titsias": analytic(titsias_variance),
+    "fitc": analytic,
     "zero": variational(lambda _: ZeroCovariance()),
     "diagonal": variational(best_diagonal),
     "full": variational(inducing_covariance),
@@ -98,8 +90,8 @@ def test_far_from_the_data_the_prior_returns(make: Make, setting: Setting) -> No
 @every_kind
 def test_variance_lies_between_zero_and_the_scale(make: Make, setting: Setting) -> None:
     for noise in (1e-6, 0.05, 1e6):
-        shared = setting.hyperparameters._replace(noise=torch.full_like(setting.noises, noise))
-        variance = make(setting, shared).posterior(everywhere(setting)).variance
+        hyperparameters = setting.hyperparameters._replace(noise=torch.full_like(setting.noises, noise))
+        variance = make(setting, hyperparameters).posterior(everywhere(setting)).variance
         assert variance.min() >= 0.0
         assert variance.max() <= 1.7 * (1.0 + 1e-12)
 
@@ -126,8 +118,11 @@ def test_noise_per_label_is_respected(make: Make, setting: Setting) -> None:
     for noise in (0.01, 0.1, 1.0):
         noises = setting.noises.clone()
         noises[7] = noise
-        shared, at = setting.hyperparameters._replace(noise=noises), setting.X[7:8]
-        pulls.append(make(setting._replace(y=y), shared).posterior(at).mean - make(setting, shared).posterior(at).mean)
+        hyperparameters, at = setting.hyperparameters._replace(noise=noises), setting.X[7:8]
+        pulls.append(
+            make(setting._replace(y=y), hyperparameters).posterior(at).mean
+            - make(setting, hyperparameters).posterior(at).mean
+        )
     assert (pulls[0] > pulls[1]).all()
     assert (pulls[1] > pulls[2]).all()
     assert (pulls[2] > 0.0).all()
@@ -189,10 +184,12 @@ def test_labels_in_other_units_give_the_same_model_in_those_units(make: Make, se
 @every_kind
 def test_a_full_bandwidth_matrix_equals_whitened_inputs(make: Make, setting: Setting) -> None:
     Sigma = torch.tensor([[0.9, 0.3], [0.3, 1.2]], dtype=torch.float64)
-    full = make(setting._replace(shared=Sigma), setting.heteroscedastic)
+    full = make(setting._replace(shared_bandwidth=Sigma), setting.heteroscedastic)
     inverse = torch.linalg.inv(Sigma)
     one = torch.ones((), dtype=torch.float64)
-    by_hand = make(setting._replace(X=setting.X @ inverse, Z=setting.Z @ inverse, shared=one), setting.heteroscedastic)
+    by_hand = make(
+        setting._replace(X=setting.X @ inverse, Z=setting.Z @ inverse, shared_bandwidth=one), setting.heteroscedastic
+    )
     torch.testing.assert_close(full.posterior(setting.X_new), by_hand.posterior(setting.X_new @ inverse))
 
 

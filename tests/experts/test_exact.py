@@ -49,7 +49,7 @@ def test_marginal_likelihood_with_noise_per_label_agrees_with_gpytorch(expert: i
 def test_experts_agree_with_scikit_learn(expert: int, heteroscedastic: bool, setting: Setting) -> None:
     hyperparameters = setting.heteroscedastic if heteroscedastic else setting.hyperparameters
     mean, scale, noise = (value.numpy() for value in hyperparameters)
-    widths = (setting.bandwidths[expert] * setting.shared).numpy()
+    widths = (setting.bandwidths[expert] * setting.shared_bandwidth).numpy()
     kernel = ConstantKernel(float(scale), "fixed") * RBF(widths, "fixed")
     oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(setting.X, setting.y.numpy() - mean)
     expected, deviation = oracle.predict(setting.X_new, return_std=True)
@@ -87,12 +87,12 @@ def test_marginal_likelihood_is_the_sum_of_conditional_ones(setting: Setting) ->
 
 
 def test_marginal_likelihood_is_differentiable_in_all_hyperparameters(setting: Setting) -> None:
-    def evidence(bandwidths: torch.Tensor, shared: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+    def evidence(bandwidths: torch.Tensor, shared_bandwidth: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
         hyperparameters = type(setting.hyperparameters)(*values)
-        kernels = {**setting.kernels, "bandwidths": bandwidths, "shared": shared}
+        kernels = {**setting.kernels, "bandwidths": bandwidths, "shared_bandwidth": shared_bandwidth}
         return log_marginal_likelihood(setting.X[:6], setting.y[:6], hyperparameters, **kernels)
 
-    inputs = (setting.bandwidths, setting.shared, *setting.hyperparameters)
+    inputs = (setting.bandwidths, setting.shared_bandwidth, *setting.hyperparameters)
     assert torch.autograd.gradcheck(evidence, tuple(value.clone().requires_grad_() for value in inputs))
 
 

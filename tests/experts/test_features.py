@@ -11,7 +11,7 @@ X = torch.rand(23, 2, dtype=torch.float64, generator=torch.Generator().manual_se
 FEATURES = WhitenedFeatures.at(
     X[:6] + 0.01,
     bandwidths=torch.tensor([0.3, 0.6, 1.2]).double(),
-    shared=torch.tensor(1.0).double(),
+    shared_bandwidth=torch.tensor(1.0).double(),
     kernel=gaussian,
 )
 kept_or_not = pytest.mark.parametrize("cache", [2**30, 0], ids=["kept", "recomputed"])

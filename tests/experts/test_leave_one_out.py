@@ -12,7 +12,7 @@ from lobal.core.kernels import WhitenedFeatures, scale_inputs
 from lobal.experts import features as stored_features
 from lobal.experts.exact import exact_experts
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import analytic_experts, fitc_variance
+from lobal.experts.fitc import fitc_variance
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import (
     LARGEST_LEVERAGE,
@@ -24,7 +24,7 @@ from lobal.experts.leave_one_out import (
     sparse_leave_one_out,
 )
 from lobal.experts.neighbourhoods import neighbourhoods
-from tests.experts.setting import CLOSE, Setting
+from tests.experts.setting import CLOSE, Setting, fitc_experts
 
 every_noise = pytest.mark.parametrize("heteroscedastic", [False, True], ids=["one noise", "noise per label"])
 every_weight = pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
@@ -35,7 +35,7 @@ def setting(generator: torch.Generator) -> Setting:
     return Setting.draw(generator)
 
 
-def shared_of(setting: Setting, heteroscedastic: bool) -> Hyperparameters:
+def noise_of(setting: Setting, heteroscedastic: bool) -> Hyperparameters:
     return setting.heteroscedastic if heteroscedastic else setting.hyperparameters
 
 
@@ -46,16 +46,16 @@ def points_of(setting: Setting, weighted: bool) -> LabelledSet:
 
 
 def sparse_answers(
-    setting: Setting, points: LabelledSet, shared: Hyperparameters, inducing: Tensor | None = None
+    setting: Setting, points: LabelledSet, hyperparameters: Hyperparameters, inducing: Tensor | None = None
 ) -> LeaveOneOut:
     features = WhitenedFeatures.at(setting.Z if inducing is None else inducing, **setting.kernels)
     stored = StoredFeatures(features, points.X)
-    return sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
+    return sparse_leave_one_out(stored, points, hyperparameters, condition(stored, points, hyperparameters))
 
 
-def without(i: int, shared: Hyperparameters, n: int) -> tuple[Tensor, Hyperparameters]:
+def without(i: int, hyperparameters: Hyperparameters, n: int) -> tuple[Tensor, Hyperparameters]:
     rest = torch.arange(n) != i
-    return rest, shared._replace(noise=shared.noise.expand(n)[rest])
+    return rest, hyperparameters._replace(noise=hyperparameters.noise.expand(n)[rest])
 
 
 @every_weight
@@ -63,25 +63,25 @@ def without(i: int, shared: Hyperparameters, n: int) -> tuple[Tensor, Hyperparam
 def test_sparse_answers_equal_fitting_again_without_the_label(
     weighted: bool, heteroscedastic: bool, setting: Setting
 ) -> None:
-    points, shared = points_of(setting, weighted), shared_of(setting, heteroscedastic)
-    answers, weight = sparse_answers(setting, points, shared), relative_weights(points)
+    points, hyperparameters = points_of(setting, weighted), noise_of(setting, heteroscedastic)
+    answers, weight = sparse_answers(setting, points, hyperparameters), relative_weights(points)
     for i in range(len(points)):
-        rest, others = without(i, shared, len(points))
-        refitted = analytic_experts(
+        rest, others = without(i, hyperparameters, len(points))
+        refitted = fitc_experts(
             setting.features, points.X[rest], points.y[rest], others, weights=weight[rest].expand(3, -1)
         )
         mean, variance = refitted.posterior(points.X[i : i + 1])
         torch.testing.assert_close(answers.mean[:, i], mean[:, 0], **CLOSE)
         torch.testing.assert_close(
-            answers.variance[:, i], variance[:, 0] + shared.noise.expand(len(points))[i], **CLOSE
+            answers.variance[:, i], variance[:, 0] + hyperparameters.noise.expand(len(points))[i], **CLOSE
         )
 
 
 @every_noise
 def test_with_every_point_inducing_the_answers_are_the_exact_ones(heteroscedastic: bool, setting: Setting) -> None:
-    points, shared = points_of(setting, weighted=False), shared_of(setting, heteroscedastic)
-    sparse = sparse_answers(setting, points, shared, inducing=points.X)
-    exact = exact_leave_one_out(exact_experts(points.X, points.y, shared, **setting.kernels))
+    points, hyperparameters = points_of(setting, weighted=False), noise_of(setting, heteroscedastic)
+    sparse = sparse_answers(setting, points, hyperparameters, inducing=points.X)
+    exact = exact_leave_one_out(exact_experts(points.X, points.y, hyperparameters, **setting.kernels))
     torch.testing.assert_close(sparse, exact, rtol=1e-5, atol=1e-6)
 
 
@@ -91,24 +91,24 @@ def test_leverages_sum_to_the_effective_number_of_parameters(
     weighted: bool, heteroscedastic: bool, setting: Setting
 ) -> None:
     """The trace of Phi A^-1 Phi^T diag(lambda w / s) is that of I - A^-1."""
-    points, shared = points_of(setting, weighted), shared_of(setting, heteroscedastic)
+    points, hyperparameters = points_of(setting, weighted), noise_of(setting, heteroscedastic)
     stored = StoredFeatures(setting.features, points.X)
-    factor = condition(stored, points, shared).equations.factor
+    factor = condition(stored, points, hyperparameters).equations.factor
     effective = len(setting.Z) - torch.cholesky_inverse(factor).diagonal(dim1=-2, dim2=-1).sum(-1)
-    leverage = sparse_answers(setting, points, shared).leverage
+    leverage = sparse_answers(setting, points, hyperparameters).leverage
     torch.testing.assert_close(leverage.sum(1), effective)
     assert ((leverage > 0.0) & (leverage < 1.0)).all()
 
 
 @every_weight
 def test_the_leverage_is_the_pull_of_a_label_on_its_own_fit(weighted: bool, setting: Setting) -> None:
-    points, shared = points_of(setting, weighted), setting.heteroscedastic
-    leverage = sparse_answers(setting, points, shared).leverage
+    points, hyperparameters = points_of(setting, weighted), setting.heteroscedastic
+    leverage = sparse_answers(setting, points, hyperparameters).leverage
     weights = relative_weights(points).expand(3, -1)
-    before = analytic_experts(setting.features, points.X, points.y, shared, weights=weights).mean(points.X)
+    before = fitc_experts(setting.features, points.X, points.y, hyperparameters, weights=weights).mean(points.X)
     for i in (0, 13, 29):
         moved = points.y + torch.eye(30, dtype=torch.float64)[i]
-        after = analytic_experts(setting.features, points.X, moved, shared, weights=weights).mean(points.X)
+        after = fitc_experts(setting.features, points.X, moved, hyperparameters, weights=weights).mean(points.X)
         torch.testing.assert_close(leverage[:, i], (after - before)[:, i], **CLOSE)
 
 
@@ -135,11 +135,11 @@ def test_no_answer_sees_its_own_label(weighted: bool, setting: Setting) -> None:
 def test_parts_answer_like_the_whole(
     entries: int, cache: int, heteroscedastic: bool, setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points, shared = points_of(setting, weighted=True), shared_of(setting, heteroscedastic)
-    whole = sparse_answers(setting, points, shared)
+    points, hyperparameters = points_of(setting, weighted=True), noise_of(setting, heteroscedastic)
+    whole = sparse_answers(setting, points, hyperparameters)
     monkeypatch.setattr(stored_features, "CACHE_BYTES", cache)
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", entries)
-    torch.testing.assert_close(sparse_answers(setting, points, shared), whole, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(sparse_answers(setting, points, hyperparameters), whole, rtol=1e-9, atol=1e-11)
 
 
 def test_only_the_ratios_of_the_weights_matter(setting: Setting) -> None:
@@ -150,10 +150,12 @@ def test_only_the_ratios_of_the_weights_matter(setting: Setting) -> None:
 
 
 def test_conditioning_under_a_gate_weighs_the_labels_by_it(setting: Setting, generator: torch.Generator) -> None:
-    points, shared = points_of(setting, weighted=True), setting.heteroscedastic
+    points, hyperparameters = points_of(setting, weighted=True), setting.heteroscedastic
     gate = torch.softmax(torch.randn(30, 3, dtype=torch.float64, generator=generator), dim=1)
-    ours = condition(StoredFeatures(setting.features, points.X), points, shared, gate)
-    by_hand = analytic_experts(setting.features, points.X, points.y, shared, weights=gate.mT * relative_weights(points))
+    ours = condition(StoredFeatures(setting.features, points.X), points, hyperparameters, gate)
+    by_hand = fitc_experts(
+        setting.features, points.X, points.y, hyperparameters, weights=gate.mT * relative_weights(points)
+    )
     torch.testing.assert_close(ours.whitened_mean, by_hand.whitened_mean)
 
 
@@ -186,30 +188,30 @@ def test_the_variance_is_at_least_that_of_a_label_given_the_inducing_values(sett
 
 @every_noise
 def test_among_all_the_answers_are_the_exact_ones(heteroscedastic: bool, setting: Setting) -> None:
-    points, shared = points_of(setting, weighted=False), shared_of(setting, heteroscedastic)
-    exact = exact_leave_one_out(exact_experts(points.X, points.y, shared, **setting.kernels))
-    torch.testing.assert_close(among(setting, points, shared, len(points)), exact)
+    points, hyperparameters = points_of(setting, weighted=False), noise_of(setting, heteroscedastic)
+    exact = exact_leave_one_out(exact_experts(points.X, points.y, hyperparameters, **setting.kernels))
+    torch.testing.assert_close(among(setting, points, hyperparameters, len(points)), exact)
 
 
 @every_noise
 def test_among_neighbours_other_labels_do_not_count(heteroscedastic: bool, setting: Setting) -> None:
-    points, shared = points_of(setting, weighted=False), shared_of(setting, heteroscedastic)
-    answers = among(setting, points, shared, 8)
-    groups = neighbourhoods(scale_inputs(points.X, setting.shared), 8)
+    points, hyperparameters = points_of(setting, weighted=False), noise_of(setting, heteroscedastic)
+    answers = among(setting, points, hyperparameters, 8)
+    groups = neighbourhoods(scale_inputs(points.X, setting.shared_bandwidth), 8)
     assert len(groups) == 4
     for rows in groups:
-        its_own = shared._replace(noise=shared.noise.expand(len(points))[rows])
+        its_own = hyperparameters._replace(noise=hyperparameters.noise.expand(len(points))[rows])
         alone = exact_leave_one_out(exact_experts(points.X[rows], points.y[rows], its_own, **setting.kernels))
         torch.testing.assert_close(answers.mean[:, rows], alone.mean)
         torch.testing.assert_close(answers.variance[:, rows], alone.variance)
 
 
-def among(setting: Setting, points: LabelledSet, shared: Hyperparameters, most: int) -> LeaveOneOut:
+def among(setting: Setting, points: LabelledSet, hyperparameters: Hyperparameters, most: int) -> LeaveOneOut:
     return leave_one_out_among_neighbours(
         points,
-        shared,
+        hyperparameters,
         bandwidths=setting.bandwidths,
-        bandwidth=setting.shared,
+        shared_bandwidth=setting.shared_bandwidth,
         kernel=setting.kernels["kernel"],
         most=most,
     )

@@ -271,7 +271,7 @@ def test_exact_experts_leave_their_own_labels_out_and_no_others() -> None:
     X, y = wave(40)
     model = quick(experts="exact").fit(X, y)
     assert rmse(model.leave_one_out(X, y)[0], y) == pytest.approx(model.validation_error_, rel=1e-6)
-    with pytest.raises(ValueError, match="own labels only"):
+    with pytest.raises(ValueError, match="exactly the training X and y"):
         model.leave_one_out(X, y + 1.0)
     with pytest.raises(NotFittedError):
         quick().leave_one_out(X, y)

@@ -164,7 +164,7 @@ def test_the_share_that_steers_is_as_asked_for(engine: str, shares: tuple[int, i
 
 def test_fractions_that_leave_nothing_to_train_on_are_refused() -> None:
     X, y = wave(10)
-    with pytest.raises(ValueError, match="leaves fewer than 5"):
+    with pytest.raises(ValueError, match="need at least 5 of 10 labels for the experts"):
         quick(engine="adam", experts="exact", gate_fraction=0.4, validation_fraction=0.4).fit(X, y)
 
 

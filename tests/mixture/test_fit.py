@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,11 +8,16 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import gaussian, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.svgp import FullCovariance, SparseExperts, ZeroCovariance
+from lobal.mixture.adam.objective import squared_error
 from lobal.mixture.adam.responses import diagonal_covariance, full_covariance, zero_covariance
-from lobal.mixture.adam.training import AdamSettings, squared_error
-from lobal.mixture.analytic.training import AnalyticSettings
-from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, column_widths, fit_mixture
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.analytic.settings import AnalyticSettings
+from lobal.mixture.data import TrainingData
+from lobal.mixture.fit import fit_mixture
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate
+from lobal.mixture.model import FittedMixture
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.start import column_widths
 
 QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
 ANALYTIC = AnalyticSettings()
@@ -55,14 +61,14 @@ def test_each_engine_has_its_gate(training: Training, kind: type) -> None:
 
 
 def test_adam_without_validation_labels_says_so() -> None:
-    with pytest.raises(ValueError, match="Adam needs validation labels"):
+    with pytest.raises(ValueError, match="the Adam engine needs validation labels"):
         fit(data(validation=None))
 
 
 @pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance, full_covariance])
 @pytest.mark.parametrize("refit", [False, True])
 def test_every_inducing_covariance_fits(covariance: Any, refit: bool) -> None:
-    assert error(fit(data(), covariance=covariance, refit=refit)) < 0.1
+    assert error(fit(data(), training=replace(QUICK, covariance=covariance), refit=refit)) < 0.1
 
 
 def test_refitted_experts_carry_their_posterior_covariance() -> None:
@@ -74,15 +80,15 @@ def test_refitted_experts_carry_their_posterior_covariance() -> None:
 
 
 @every_engine
-def test_one_dense_expert_is_a_gaussian_process(training: Training) -> None:
+def test_one_exact_expert_is_a_gaussian_process(training: Training) -> None:
     labelled = data(keep_validation=True)
-    fitted = fit(labelled, training=training, bandwidths=torch.ones(1).double(), dense=True)
+    fitted = fit(labelled, training=training, bandwidths=torch.ones(1).double(), exact=True)
     gp = exact_experts(
         labelled.points.X,
         labelled.points.y,
         fitted.hyperparameters,
         bandwidths=torch.ones(1).double(),
-        shared=fitted.mixture.shared,
+        shared_bandwidth=fitted.mixture.shared_bandwidth,
         kernel=gaussian,
     )
     X = torch.rand(10, 1).double()
@@ -91,23 +97,23 @@ def test_one_dense_expert_is_a_gaussian_process(training: Training) -> None:
 
 
 @every_engine
-def test_dense_experts_learn_their_gate_from_leave_one_out_responses(training: Training) -> None:
-    fitted = fit(data(), training=training, dense=True)
+def test_exact_experts_learn_their_gate_from_leave_one_out_responses(training: Training) -> None:
+    fitted = fit(data(), training=training, exact=True)
     assert isinstance(fitted.mixture.experts, ExactExperts)
     assert error(fitted) < 0.1
 
 
 @every_engine
-def test_dense_experts_learn_their_gate_from_a_set_of_its_own(training: Training) -> None:
-    assert error(fit(data(gate_set=sample(40, 5)), training=training, dense=True)) < 0.1
+def test_exact_experts_learn_their_gate_from_a_set_of_its_own(training: Training) -> None:
+    assert error(fit(data(gate_set=sample(40, 5)), training=training, exact=True)) < 0.1
 
 
 @pytest.mark.parametrize("exchange", [False, True])
 @pytest.mark.parametrize("noise", [None, 0.01])
-def test_no_label_of_dense_experts_goes_unused(exchange: bool, noise: float | None) -> None:
+def test_no_label_of_exact_experts_goes_unused(exchange: bool, noise: float | None) -> None:
     sets = {"points": sample(50, 1, noise=noise), "validation": sample(20, 2, noise=noise)}
     labelled = data(**sets, gate_set=sample(40, 5, noise=noise))
-    experts = fit(labelled, dense=True, exchange=exchange).mixture.experts
+    experts = fit(labelled, exact=True, exchange=exchange).mixture.experts
     assert isinstance(experts, ExactExperts)
     assert len(experts.labels) == 110
 
@@ -148,10 +154,10 @@ def test_sparse_experts_are_exchanged_for_exact_ones_on_all_labels(training: Tra
 
 
 @every_engine
-@pytest.mark.parametrize("dense", [False, True])
-def test_known_noise_is_kept(training: Training, dense: bool) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_known_noise_is_kept(training: Training, exact: bool) -> None:
     labelled = data(points=sample(80, 1, noise=0.01), validation=sample(30, 2, noise=0.01))
-    fitted = fit(labelled, training=training, dense=dense)
+    fitted = fit(labelled, training=training, exact=exact)
     assert torch.allclose(fitted.hyperparameters.noise, torch.tensor(0.01).double())
     assert error(fitted) < 0.1
 
@@ -171,8 +177,8 @@ def test_a_given_bandwidth_may_be_a_number_a_diagonal_or_a_matrix(training: Trai
     }
     shared = forms[form].double()
     labelled = data(points=sample(120, 1, d=2), validation=sample(40, 2, d=2))
-    fitted = fit(labelled, training=training, shared=shared, gate_bandwidth=2 * shared, n_inducing=60)
-    assert torch.equal(fitted.mixture.shared, shared)
+    fitted = fit(labelled, training=training, shared_bandwidth=shared, gate_bandwidth=2 * shared, n_inducing=60)
+    assert torch.equal(fitted.mixture.shared_bandwidth, shared)
     assert error(fitted) < 0.3
 
 
@@ -181,7 +187,7 @@ def test_diagonal_and_matrix_bandwidths_are_the_same_model(training: Training) -
     labelled = data(points=sample(60, 1, d=2), validation=sample(20, 2, d=2))
     widths = torch.tensor([0.2, 3.0]).double()
     mixtures = [
-        fit(labelled, training=training, shared=shared, gate_bandwidth=shared, n_inducing=100).mixture
+        fit(labelled, training=training, shared_bandwidth=shared, gate_bandwidth=shared, n_inducing=100).mixture
         for shared in (widths, widths.diag())
     ]
     assert torch.allclose(*(mixture.predict(labelled.validation.X).mean for mixture in mixtures), atol=1e-6)

@@ -12,7 +12,9 @@ def channels(n: int = 50, L: int = 7) -> Tensor:
 
 def make_gate(L: int = 3) -> SoftmaxGate:
     points = torch.linspace(0, 1, 5, dtype=torch.float64)[:, None]
-    features = WhitenedFeatures.at(points, bandwidths=torch.ones(1).double(), shared=torch.tensor(0.2), kernel=gaussian)
+    features = WhitenedFeatures.at(
+        points, bandwidths=torch.ones(1).double(), shared_bandwidth=torch.tensor(0.2), kernel=gaussian
+    )
     return SoftmaxGate.uniform(features, n_experts=L, scale=10.0)
 
 

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from lobal.core.dataset import LabelledSet
-from lobal.mixture.fit import MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.data import TrainingData
+from lobal.mixture.fit import fit_mixture
 from lobal.mixture.heteroscedastic import fit_with_estimated_noise
-from tests.mixture.test_fit import ANALYTIC, BANDWIDTHS, QUICK, sample
+from lobal.mixture.settings import MixtureSettings
+from tests.mixture.test_fit import ANALYTIC, BANDWIDTHS, sample
 
 SETTINGS = MixtureSettings(bandwidths=BANDWIDTHS, n_inducing=30, training=ANALYTIC)
 
@@ -20,12 +22,12 @@ def fanned(n: int, seed: int) -> LabelledSet:
     return replace(points, y=torch.sin(9 * points.X[:, 0]) + noise)
 
 
-@pytest.mark.parametrize("changes", [{}, {"dense": True}], ids=["sparse", "dense"])
+@pytest.mark.parametrize("changes", [{}, {"exact": True}], ids=["sparse", "exact"])
 def test_the_labels_of_the_second_fit_have_the_noise_of_the_model(changes: dict[str, Any]) -> None:
     data = TrainingData(points=fanned(200, 0), gate_set=fanned(60, 1))
     fitted, noise = fit_with_estimated_noise(data, replace(SETTINGS, **changes), torch.Generator().manual_seed(0))
     assert noise is not None
-    assert torch.equal(fitted.hyperparameters.noise, noise(data.known().X))
+    assert torch.equal(fitted.hyperparameters.noise, noise(data.for_training().X))
 
 
 def test_constant_noise_leaves_the_first_fit() -> None:
@@ -35,9 +37,3 @@ def test_constant_noise_leaves_the_first_fit() -> None:
     first = fit_mixture(data, SETTINGS, torch.Generator().manual_seed(0))
     assert torch.equal(fitted.mixture.mean(data.points.X), first.mixture.mean(data.points.X))
     assert math.isclose(fitted.hyperparameters.noise.item(), 0.01, rel_tol=0.3)
-
-
-def test_adam_is_refused() -> None:
-    data = TrainingData(points=sample(80, 1), validation=sample(30, 2))
-    with pytest.raises(ValueError, match="needs engine='analytic', got 'adam'"):
-        fit_with_estimated_noise(data, replace(SETTINGS, training=QUICK), torch.Generator())

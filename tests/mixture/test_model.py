@@ -23,13 +23,13 @@ def mixture(generator: torch.Generator) -> Mixture:
     X = torch.rand(20, 1, dtype=torch.float64, generator=generator)
     one = torch.tensor(1.0).double()
     shared = Hyperparameters(0 * one, one, 0.1 * one)
-    experts = exact_experts(X, X[:, 0].sin(), shared, bandwidths=BANDWIDTHS, shared=one, kernel=gaussian)
+    experts = exact_experts(X, X[:, 0].sin(), shared, bandwidths=BANDWIDTHS, shared_bandwidth=one, kernel=gaussian)
     points = torch.linspace(0, 1, 4, dtype=torch.float64)[:, None]
-    features = WhitenedFeatures.at(points, bandwidths=one[None], shared=0.3 * one, kernel=gaussian)
+    features = WhitenedFeatures.at(points, bandwidths=one[None], shared_bandwidth=0.3 * one, kernel=gaussian)
     start = SoftmaxGate.uniform(features, n_experts=3, scale=10.0)
     values = torch.randn(3, 4, dtype=torch.float64, generator=generator)
     gate = SoftmaxGate(features=features, scale=start.scale, means=start.means, whitened_mean=values, kappa=3)
-    return Mixture(experts=experts, gate=gate, bandwidths=BANDWIDTHS, shared=one)
+    return Mixture(experts=experts, gate=gate, bandwidths=BANDWIDTHS, shared_bandwidth=one)
 
 
 def test_mean_and_variance_are_those_of_the_mixture_distribution(

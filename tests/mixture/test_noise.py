@@ -10,6 +10,7 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.doppler import Doppler
 from lobal.core.kernels import gaussian, gram_matrices, squared_distances
 from lobal.mixture.estimator import MixtureRegressor
+from lobal.mixture.leave_one_out import SquaredResiduals, left_out_residuals, squared_residuals
 from lobal.mixture.noise import (
     SMALLEST_SHARE,
     NoiseModel,
@@ -20,23 +21,26 @@ from lobal.mixture.noise import (
     log_likelihood,
     log_variance_parameters,
 )
-from lobal.mixture.squared_errors import SquaredErrors, left_out_errors, squared_errors
+from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
+from tests.mixture.test_fit import data, fit
 
 WIDTH = torch.tensor(0.1).double()
 
 
-def noisy(n: int, *, d: int = 1, slope: float = 0.0, seed: int = 0) -> SquaredErrors:
+def noisy(n: int, *, d: int = 1, slope: float = 0.0, seed: int = 0) -> SquaredResiduals:
     """Residuals of variance 4 exp(slope (x_1 - 1/2)) and nothing else."""
     generator = torch.Generator().manual_seed(seed)
     X = torch.rand(n, d, dtype=torch.float64, generator=generator)
     deviation = 2.0 * (0.5 * slope * (X[:, 0] - 0.5)).exp()
-    return squared_errors(X, deviation * torch.randn(n, dtype=torch.float64, generator=generator))
+    return squared_residuals(X, deviation * torch.randn(n, dtype=torch.float64, generator=generator))
 
 
-def estimated(errors: SquaredErrors, *, shared: Tensor = WIDTH, seed: int = 0, **settings: object) -> NoiseModel:
+def estimated(
+    errors: SquaredResiduals, *, shared_bandwidth: Tensor = WIDTH, seed: int = 0, **settings: object
+) -> NoiseModel:
     generator = torch.Generator().manual_seed(seed)
     chosen = NoiseSettings(**({"n_inducing": 32} | settings))
-    return estimate_noise(errors, shared=shared, generator=generator, settings=chosen)
+    return estimate_noise(errors, shared_bandwidth=shared_bandwidth, generator=generator, settings=chosen)
 
 
 def test_constant_noise_is_the_mean_square() -> None:
@@ -53,10 +57,10 @@ def test_homoscedastic_residuals_give_a_constant_almost_always() -> None:
 
 def test_degrees_of_freedom_count_like_as_many_squares() -> None:
     errors = noisy(40)
-    pooled = SquaredErrors(
+    pooled = SquaredResiduals(
         errors.X[::2], errors.total[::2] + errors.total[1::2], torch.full((20,), 2.0).double(), torch.zeros(20).double()
     )
-    both = SquaredErrors(*(part[::2].repeat_interleave(2, dim=0) for part in errors))._replace(total=errors.total)
+    both = SquaredResiduals(*(part[::2].repeat_interleave(2, dim=0) for part in errors))._replace(total=errors.total)
     design = torch.rand(20, 3).double()
     level = constant_log_variance(pooled)
     found = log_variance_parameters(design, pooled, level)
@@ -67,7 +71,7 @@ def test_known_model_variance_is_not_taken_for_noise() -> None:
     generator = torch.Generator().manual_seed(1)
     X, u = (torch.rand(4000, 1, dtype=torch.float64, generator=generator) for _ in range(2))
     residual = (1.0 + 5.0 * u[:, 0]).sqrt() * torch.randn(4000, dtype=torch.float64, generator=generator)
-    errors = squared_errors(X, residual, model_variance=5.0 * u[:, 0])
+    errors = squared_residuals(X, residual, model_variance=5.0 * u[:, 0])
     assert constant_log_variance(errors).exp().item() == pytest.approx(1.0, abs=0.2)
 
 
@@ -122,8 +126,8 @@ def test_units_of_the_columns_are_those_of_the_shared_bandwidth(shared: list) ->
     width = 0.5 * torch.tensor(shared).double()
     unit = noisy(200, d=2, slope=6.0)
     X = unit.X @ (width.mT if width.ndim == 2 else width.diag())
-    found = estimated(unit._replace(X=X), shared=width)(X)
-    assert torch.allclose(found, estimated(unit, shared=torch.ones(2).double())(unit.X), rtol=1e-6)
+    found = estimated(unit._replace(X=X), shared_bandwidth=width)(X)
+    assert torch.allclose(found, estimated(unit, shared_bandwidth=torch.ones(2).double())(unit.X), rtol=1e-6)
 
 
 def test_far_from_the_labels_the_variance_is_an_ordinary_one() -> None:
@@ -136,7 +140,7 @@ def test_far_from_the_labels_the_variance_is_an_ordinary_one() -> None:
 
 def test_no_residual_at_all_gives_the_smallest_noise_there_is() -> None:
     X = torch.linspace(0, 1, 30).double()[:, None]
-    variance = estimated(squared_errors(X, torch.zeros(30).double()))(X)
+    variance = estimated(squared_residuals(X, torch.zeros(30).double()))(X)
     assert (variance > 0).all()
     assert variance.max() < 1e-100
 
@@ -158,7 +162,9 @@ def test_no_variance_is_below_the_least_allowed() -> None:
 
 def test_a_noise_model_survives_being_taken_apart() -> None:
     model = estimated(noisy(300, slope=6.0))
-    back = NoiseModel.from_tensors(model.tensors())
+    mixture = fit(data()).mixture
+    back = parts_from(*parts_tensors(FittedParts(mixture, None, model))).noise
+    assert back is not None
     X = torch.linspace(-1, 2, 40).double()[:, None]
     assert not model.is_constant
     assert torch.equal(model(X), back(X))
@@ -169,7 +175,7 @@ def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:
     X = torch.rand(400, 1, dtype=torch.float64, generator=generator).repeat(2, 1)
     truth = (4.0 * X[:, 0]).exp()
     labels = 50.0 * X[:, 0] + truth.sqrt() * torch.randn(800, dtype=torch.float64, generator=generator)
-    variance = estimated(squared_errors(X, torch.full((800,), 99.0).double(), labels=labels))(X)
+    variance = estimated(squared_residuals(X, torch.full((800,), 99.0).double(), labels=labels))(X)
     assert (variance / truth).log().abs().mean() < 0.2
 
 
@@ -181,7 +187,7 @@ def test_the_noise_of_the_doppler_function_is_found(seed: int) -> None:
     fitted = MixtureRegressor(random_state=0, n_inducing=128).fit(x[:, None], y)
     labels = torch.tensor((y - fitted.label_mean_) / fitted.label_scale_)
     points = LabelledSet(X=torch.tensor(x)[:, None], y=labels, weight=torch.ones_like(labels))
-    model = estimated(left_out_errors(fitted.mixture_, points), shared=fitted.mixture_.shared)
+    model = estimated(left_out_residuals(fitted.mixture_, points), shared_bandwidth=fitted.mixture_.shared_bandwidth)
     grid = np.linspace(0, 1, 201)
     found = fitted.label_scale_**2 * model(torch.tensor(grid)[:, None]).numpy()
     truth = problem.noise_variance(grid)

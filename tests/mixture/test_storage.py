@@ -13,10 +13,10 @@ from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
 VARIANTS: dict[str, dict[str, Any]] = {
     "refitted": {},
     "trained": {"refit": False},
-    "diagonal": {"refit": False, "covariance": diagonal_covariance},
-    "dense": {"dense": True},
+    "diagonal": {"refit": False, "training": replace(QUICK, covariance=diagonal_covariance)},
+    "exact": {"exact": True},
     "ordinal": {"training": ANALYTIC},
-    "ordinal, dense": {"training": ANALYTIC, "dense": True},
+    "ordinal, exact": {"training": ANALYTIC, "exact": True},
 }
 
 
@@ -74,7 +74,7 @@ def test_foreign_experts_are_refused_by_name() -> None:
 
 
 def test_exact_experts_are_saved_without_their_factors_and_come_back_to_the_bit() -> None:
-    mixture = fit(data(), training=ANALYTIC, dense=True).mixture
+    mixture = fit(data(), training=ANALYTIC, exact=True).mixture
     tensors, fields = mixture_tensors(mixture)
     experts = {name.removeprefix("experts.") for name in tensors if name.startswith("experts.")}
     assert experts == {"inputs", "labels", "bandwidths", "shared", "mean", "scale", "noise"}
@@ -84,7 +84,7 @@ def test_exact_experts_are_saved_without_their_factors_and_come_back_to_the_bit(
 
 
 def test_files_that_have_the_factors_are_read() -> None:
-    mixture = fit(data(), training=ANALYTIC, dense=True).mixture
+    mixture = fit(data(), training=ANALYTIC, exact=True).mixture
     tensors, fields = mixture_tensors(mixture)
     earlier = {f"experts.{name}": getattr(mixture.experts, name) for name in ("factor", "weights")}
     X = torch.rand(20, 1).double()

@@ -15,9 +15,9 @@ from sklearn.base import clone
 from lobal.active.candidates import seed_of
 from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
-from lobal.mixture.decisions import decisions_as_json
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import plain_options
+from lobal.mixture.tuning_record import decisions_as_json
 
 logger = logging.getLogger(__name__)
 

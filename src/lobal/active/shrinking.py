@@ -26,9 +26,9 @@ from numpy import ndarray
 
 from lobal.core.comparison import is_better
 from lobal.experts.svgp import SparseExperts
-from lobal.mixture.decisions import Decision, End, Trial
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import N_INDUCING
+from lobal.mixture.tuning_record import Decision, End, Trial
 
 Validation: TypeAlias = tuple[Real[ndarray, "k d"], Float[ndarray, " k"]]
 

@@ -184,7 +184,7 @@ class WhitenedFeatures:
 
     points: Float[Tensor, "m d"]  # Z
     bandwidths: Bandwidths  # sigma_l
-    shared: Float[Tensor, "..."]  # Sigma_E: a number, a diagonal or a matrix
+    shared_bandwidth: Float[Tensor, "..."]  # Sigma_E: a number, a diagonal or a matrix
     kernel: Kernel
     factor: Float[Tensor, "L m m"]
 
@@ -194,16 +194,16 @@ class WhitenedFeatures:
         points: Float[Tensor, "m d"],
         *,
         bandwidths: Bandwidths,
-        shared: Float[Tensor, "..."],
+        shared_bandwidth: Float[Tensor, "..."],
         kernel: Kernel,
     ) -> "WhitenedFeatures":
         """Features at the given inducing points; factors their L kernel matrices."""
-        scaled = scale_inputs(points, shared)
+        scaled = scale_inputs(points, shared_bandwidth)
         K_zz = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)
         return cls(
             points=points,
             bandwidths=bandwidths,
-            shared=shared,
+            shared_bandwidth=shared_bandwidth,
             kernel=kernel,
             factor=safe_cholesky(K_zz).lower.contiguous(),  # in the layout it is saved in, for the same bits after
         )
@@ -232,7 +232,8 @@ class WhitenedFeatures:
         return torch.cat([self._gram(part) @ weights for part in self._parts(X)], dim=1)
 
     def _gram(self, X: Inputs) -> Float[Tensor, "L n m"]:
-        squared = squared_distances(scale_inputs(X, self.shared), scale_inputs(self.points, self.shared))
+        width = self.shared_bandwidth
+        squared = squared_distances(scale_inputs(X, width), scale_inputs(self.points, width))
         return gram_matrices(squared, self.bandwidths, self.kernel)
 
     def _parts(self, X: Inputs) -> Sequence[Tensor]:

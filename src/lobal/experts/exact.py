@@ -22,7 +22,7 @@ class ExactExperts(Experts):
     inputs: Inputs
     labels: Float[Tensor, " n"]
     bandwidths: Bandwidths
-    shared: Float[Tensor, "..."]  # Sigma_E
+    shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
     kernel: Kernel
     hyperparameters: Hyperparameters
     factor: Float[Tensor, "L n n"]  # Cholesky factor of C = lambda K + diag(v)
@@ -44,9 +44,9 @@ class ExactExperts(Experts):
 
     def _covariances_with(self, X: Inputs) -> Iterator[Float[Tensor, "L n x"]]:
         """Covariances of the training points with consecutive inputs."""
-        scaled = scale_inputs(self.inputs, self.shared)
+        scaled = scale_inputs(self.inputs, self.shared_bandwidth)
         for part in X.split(rows_at_once(len(self.bandwidths) * len(self.inputs), X.device)):
-            squared = squared_distances(scaled, scale_inputs(part, self.shared))
+            squared = squared_distances(scaled, scale_inputs(part, self.shared_bandwidth))
             yield self.hyperparameters.scale * gram_matrices(squared, self.bandwidths, self.kernel)
 
     def leave_one_out(self) -> Posterior:
@@ -64,12 +64,12 @@ def exact_experts(
     hyperparameters: Hyperparameters,
     *,
     bandwidths: Bandwidths,
-    shared: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     kernel: Kernel,
 ) -> ExactExperts:
     """Full Gaussian processes conditioned on all labels; O(L n^3) time and O(L n^2) memory."""
     factor = X.new_empty(len(bandwidths), len(X), len(X))
-    scaled = scale_inputs(X, shared)
+    scaled = scale_inputs(X, shared_bandwidth)
     squared = squared_distances(scaled, scaled)
     for number in range(len(bandwidths)):  # one at a time: matrices on the way to a factor take as much memory as it
         one = bandwidths[number : number + 1]
@@ -79,7 +79,7 @@ def exact_experts(
         inputs=X,
         labels=y,
         bandwidths=bandwidths,
-        shared=shared,
+        shared_bandwidth=shared_bandwidth,
         kernel=kernel,
         hyperparameters=hyperparameters,
         factor=factor,
@@ -93,11 +93,11 @@ def log_marginal_likelihood(
     hyperparameters: Hyperparameters,
     *,
     bandwidths: Bandwidths,
-    shared: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     kernel: Kernel,
 ) -> Float[Tensor, " L"]:
     """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all that is continuous."""
-    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared, kernel)).lower
+    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared_bandwidth, kernel)).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
     fit: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
     log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -108,11 +108,11 @@ def label_covariances(
     X: Inputs,
     hyperparameters: Hyperparameters,
     bandwidths: Bandwidths,
-    shared: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     kernel: Kernel,
 ) -> Float[Tensor, "L n n"]:
     """lambda K_l + diag(v), the covariance of the labels under every expert."""
-    scaled = scale_inputs(X, shared)
+    scaled = scale_inputs(X, shared_bandwidth)
     return _label_covariances(squared_distances(scaled, scaled), hyperparameters, bandwidths, kernel)
 
 

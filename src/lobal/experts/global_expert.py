@@ -129,10 +129,10 @@ def _evidence_and_slope(
     With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is (a a^T - C^-1) / 2: one inverse, in the
     place of a differentiated factorisation.
     """
-    shared = units.hyperparameters(leaf, sample.noise)
+    hyperparameters = units.hyperparameters(leaf, sample.noise)
     one = torch.ones_like(units.spread)[None]
-    C = label_covariances(sample.X, shared, one, units.bandwidth(leaf), kernel)[0]
-    residual = sample.y - shared.mean
+    C = label_covariances(sample.X, hyperparameters, one, units.bandwidth(leaf), kernel)[0]
+    residual = sample.y - hyperparameters.mean
     with torch.no_grad():
         factor = safe_cholesky(C).lower
         weights = torch.cholesky_solve(residual[:, None], factor)[:, 0]
@@ -160,8 +160,10 @@ def _starts(few: LabelledSet, units: Units, kernel: Kernel) -> list[np.ndarray]:
 
     def evidence(theta: np.ndarray) -> float:
         leaf, one = units.tensor(theta), torch.ones_like(units.spread)[None]
-        shared, bandwidth = units.hyperparameters(leaf, few.noise), units.bandwidth(leaf)
-        return log_marginal_likelihood(few.X, few.y, shared, bandwidths=one, shared=bandwidth, kernel=kernel).item()
+        hyperparameters, bandwidth = units.hyperparameters(leaf, few.noise), units.bandwidth(leaf)
+        return log_marginal_likelihood(
+            few.X, few.y, hyperparameters, bandwidths=one, shared_bandwidth=bandwidth, kernel=kernel
+        ).item()
 
     # A lambda far above the labels' variance goes with wide kernels and smooth, noise-free targets.
     return [max(grid(log_scale), key=evidence) for log_scale in (0.0, 8.0)]

@@ -47,26 +47,26 @@ class Conditioned(NamedTuple):
 def condition(
     stored: StoredFeatures,
     points: LabelledSet,
-    shared: Hyperparameters,
+    hyperparameters: Hyperparameters,
     gate: Float[Tensor, "n L"] | None = None,
 ) -> Conditioned:
     """The experts' posterior given all points, weighed by a gate or alike."""
     weight = relative_weights(points)
     weights = weight.expand(len(stored.features.bandwidths), -1) if gate is None else gate.mT * weight
-    precision = weights / fitc_variance(stored.explained, shared)
+    precision = weights / fitc_variance(stored.explained, hyperparameters)
     equations = normal_equations(
-        moments(phi, points.y[part], shared, precision=precision[:, part]) for part, phi in stored.slices()
+        moments(phi, points.y[part], hyperparameters, precision=precision[:, part]) for part, phi in stored.slices()
     )
     return Conditioned(equations, inducing_mean(equations))
 
 
 def sparse_leave_one_out(
-    stored: StoredFeatures, points: LabelledSet, shared: Hyperparameters, experts: Conditioned
+    stored: StoredFeatures, points: LabelledSet, hyperparameters: Hyperparameters, experts: Conditioned
 ) -> LeaveOneOut:
     """The answers of sparse experts that were conditioned on all points alike."""
     weight = relative_weights(points)
     columns = [
-        _part(phi, stored.explained[:, part], points.y[part], weight[part], at(shared, part), experts)
+        _part(phi, stored.explained[:, part], points.y[part], weight[part], at(hyperparameters, part), experts)
         for part, phi in stored.slices()
     ]
     return LeaveOneOut(*(torch.cat(parts, dim=1) for parts in zip(*columns, strict=True)))
@@ -77,14 +77,14 @@ def _part(
     q: Float[Tensor, "L b"],
     y: Float[Tensor, " b"],
     weight: Float[Tensor, " b"],
-    shared: Hyperparameters,
+    hyperparameters: Hyperparameters,
     experts: Conditioned,
 ) -> LeaveOneOut:
     root = whitened(experts.equations.factor, phi)
-    latent = shared.scale * torch.linalg.vector_norm(root, dim=-1).square()
-    s = fitc_variance(q, shared)
+    latent = hyperparameters.scale * torch.linalg.vector_norm(root, dim=-1).square()
+    s = fitc_variance(q, hyperparameters)
     leverage = (latent * weight / s).clamp_max(LARGEST_LEVERAGE)
-    residual = y - predictive_mean(phi, experts.whitened_mean, shared.mean, shared.scale)
+    residual = y - predictive_mean(phi, experts.whitened_mean, hyperparameters.mean, hyperparameters.scale)
     return LeaveOneOut(y - residual / (1.0 - leverage), s + latent / (1.0 - leverage), leverage)
 
 
@@ -97,10 +97,10 @@ def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
 
 def leave_one_out_among_neighbours(
     points: LabelledSet,
-    shared: Hyperparameters,
+    hyperparameters: Hyperparameters,
     *,
     bandwidths: Bandwidths,
-    bandwidth: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     kernel: Kernel,
     most: int,
 ) -> LeaveOneOut:
@@ -108,15 +108,15 @@ def leave_one_out_among_neighbours(
 
     The cost is O(L n most^2). `bandwidth` is Sigma_E.
     """
-    groups = neighbourhoods(scale_inputs(points.X, bandwidth), most)
+    groups = neighbourhoods(scale_inputs(points.X, shared_bandwidth), most)
     parts = [
         exact_leave_one_out(
             exact_experts(
                 points.X[rows],
                 points.y[rows],
-                at(shared, rows),
+                at(hyperparameters, rows),
                 bandwidths=bandwidths,
-                shared=bandwidth,
+                shared_bandwidth=shared_bandwidth,
                 kernel=kernel,
             )
         )
@@ -131,6 +131,10 @@ def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
     return points.weight / points.weight.mean()
 
 
-def at(shared: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
+def at(hyperparameters: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
     """Hyperparameters of some of the points: their own noise variances where these differ."""
-    return shared if shared.noise.ndim == 0 else shared._replace(noise=shared.noise[rows])
+    return (
+        hyperparameters
+        if hyperparameters.noise.ndim == 0
+        else hyperparameters._replace(noise=hyperparameters.noise[rows])
+    )

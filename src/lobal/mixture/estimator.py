@@ -23,12 +23,13 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.density import KernelDensity, intrinsic_dimension
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import kernel_named
-from lobal.mixture.adam.training import AdamSettings
-from lobal.mixture.analytic.training import GATE_SCALE, AnalyticSettings
-from lobal.mixture.decisions import Decision, decisions_as_json, decisions_from_json
-from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.analytic.settings import GATE_SCALE, AnalyticSettings
+from lobal.mixture.data import TrainingData, split_labels
+from lobal.mixture.fit import fit_mixture, validation_error
 from lobal.mixture.heteroscedastic import fit_with_estimated_noise
-from lobal.mixture.model import bandwidth_volume
+from lobal.mixture.leave_one_out import left_out_prediction
+from lobal.mixture.model import FittedMixture, bandwidth_volume
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import (
     COVARIANCES,
@@ -47,11 +48,11 @@ from lobal.mixture.options import (
     whole,
 )
 from lobal.mixture.progress import Epoch, progress_display
+from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
-from lobal.mixture.squared_errors import left_out_prediction
 from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
 from lobal.mixture.tuning import TUNINGS
-from lobal.mixture.validation import split_labels, validation_error
+from lobal.mixture.tuning_record import Decision, decisions_as_json, decisions_from_json
 
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
@@ -248,10 +249,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         settings, decisions = choice("tuning", self.tuning, TUNINGS)(data, settings, generator)
         self.tuning_: list[Decision] = [decision.scaled(self.label_scale_) for decision in decisions]
         fitted = self._train(data, settings, generator)
-        self.mixture_, shared = fitted.mixture, fitted.hyperparameters
+        self.mixture_, hyperparameters = fitted.mixture, fitted.hyperparameters
         self.validation_error_ = validation_error(data, fitted, self.history_, scale=self.label_scale_)
-        self.noise_ = self.label_scale_**2 * float(shared.noise.mean())
-        self.scale_ = self.label_scale_**2 * float(shared.scale)
+        self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
+        self.scale_ = self.label_scale_**2 * float(hyperparameters.scale)
         return self
 
     def predict(
@@ -375,7 +376,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self._tensor(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared)
+        return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared_bandwidth)
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """The labels' mean and spread, and the inputs' intrinsic dimension."""
@@ -399,7 +400,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.density_: KernelDensity | None = None
         if self.smoothness_ != math.inf:
             positive("smoothness", self.smoothness_)
-            self.density_ = KernelDensity.fit(data.in_the_end().X, generator=generator)
+            self.density_ = KernelDensity.fit(data.for_final_fit().X, generator=generator)
 
     def _train(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> FittedMixture:
         """The mixture, and on request the noise model that goes with it."""
@@ -408,6 +409,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             note = partial(self._note, show=show)
             if not isinstance(self.noise, str) or data.points.noise is not None:
                 return fit_mixture(data, settings, generator, note)
+            if settings.training.__class__ is not AnalyticSettings:
+                raise ValueError(
+                    "noise='estimate' needs engine='analytic', got 'adam', whose gate is not fitted to labels left "
+                    "out; take the analytic engine, or give the noise as a number or a function of the inputs"
+                )
             fitted, noise = fit_with_estimated_noise(data, settings, generator, note)
         self.noise_model_ = None if noise is None else noise.scaled(self.label_scale_**2)
         return fitted
@@ -459,16 +465,14 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         engines: dict[str, AdamSettings | AnalyticSettings] = {"analytic": self._analytic(), "adam": self._adam(n)}
         return MixtureSettings(
             bandwidths=self._tensor(ascending(bandwidths)),
-            shared=self._width("shared_bandwidth"),
+            shared_bandwidth=self._width("shared_bandwidth"),
             gate_bandwidth=self._width("gate_bandwidth"),
             anisotropic=self.anisotropic,
             scale=None if self.scale is None else positive("scale", self.scale) / self.label_scale_**2,
             kernel=kernel_named(self.kernel),
-            dense=are_exact(self.experts, n, self.n_features_in_, may_be=self._may_be_exact),
+            exact=are_exact(self.experts, n, self.n_features_in_, may_be=self._may_be_exact),
             n_inducing=N_INDUCING if self.n_inducing is None else whole("n_inducing", self.n_inducing),
             n_gate_inducing=whole("n_gate_inducing", self.n_gate_inducing),
-            gate_scale=10.0 if self.gate_scale is None else positive("gate_scale", self.gate_scale),
-            covariance=choice("covariance", self.covariance, COVARIANCES),
             refit=self.refit,
             exchange=self.exchange,
             training=choice("engine", self.engine, engines),
@@ -502,6 +506,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             hyperparameter_rate=self.hyperparameter_rate,
             gate_rate=self.gate_rate,
             gate_noise=self.gate_noise,
+            gate_scale=10.0 if self.gate_scale is None else positive("gate_scale", self.gate_scale),
+            covariance=choice("covariance", self.covariance, COVARIANCES),
             objective=choice("objective", self.objective, OBJECTIVES),
             patience=whole("patience", self.patience),
             max_epochs=whole("max_epochs", self.max_epochs),

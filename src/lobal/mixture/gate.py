@@ -1,8 +1,8 @@
-"""Gates: how much each expert has to say at an input.
+"""Gates: the weight of each expert at an input.
 
 The paper's gate is a softmax over L sparse Gaussian process channels, Eq. (eq:gateSparse). The ordinal gate has one
-channel, a position on the ladder of bandwidths, and interpolates between the two experts next to it: neighbouring
-bandwidths are alike, which L independent channels have to learn from data and one channel knows.
+channel, a position on the ladder of bandwidths, and interpolates between the two nearest experts. It uses that
+neighbouring bandwidths predict alike, which L independent channels have to learn from data.
 """
 
 import math
@@ -36,6 +36,11 @@ def interpolation_weights(position: Float[Tensor, " n"], L: int) -> Float[Tensor
     return (1.0 - (position.clamp(0, L - 1)[:, None] - steps).abs()).clamp_min(0.0)
 
 
+def gated_mean(gate: Float[Tensor, "n L"], mean: Float[Tensor, "L n"]) -> Float[Tensor, " n"]:
+    """f(x) = sum_l G(x)_l y_l(x), Eq. (eq:fMoE)."""
+    return torch.einsum("nl,ln->n", gate, mean)
+
+
 class Gate(ABC):
     """G(x), the probabilities of the L experts at x."""
 
@@ -47,7 +52,7 @@ class Gate(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxGate(Gate):
-    """The paper's gate: top-kappa softmax over one channel per expert."""
+    """The paper's gate: softmax over the kappa largest of L channels, one per expert."""
 
     features: WhitenedFeatures  # one bandwidth sigma_G, shared by all channels
     scale: Scalar  # lambda_G
@@ -57,7 +62,7 @@ class SoftmaxGate(Gate):
 
     @classmethod
     def uniform(cls, features: WhitenedFeatures, *, n_experts: int, scale: float) -> "SoftmaxGate":
-        """A gate that weighs all experts alike: where training starts."""
+        """A gate that weighs all experts equally, the start of training."""
         like = features.points
         return cls(
             features=features,
@@ -68,7 +73,7 @@ class SoftmaxGate(Gate):
         )
 
     def channels(self, phi: Float[Tensor, "n m"]) -> Float[Tensor, "n L"]:
-        """g_l, the channels before the softmax, from features computed before."""
+        """g_l, the channels before the softmax, from given features."""
         return self.means + self.scale.sqrt() * (phi @ self.whitened_mean.mT)
 
     def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
@@ -80,7 +85,7 @@ class SoftmaxGate(Gate):
 @final
 @dataclass(frozen=True, kw_only=True)
 class OrdinalGate(Gate):
-    """One channel, the position on the ladder of L bandwidths; the two experts next to it share the answer."""
+    """One channel, the position on the ladder of L bandwidths; interpolates between the two nearest experts."""
 
     features: WhitenedFeatures  # one bandwidth sigma_G
     scale: Scalar  # lambda_G, in squared steps of the ladder
@@ -94,12 +99,12 @@ class OrdinalGate(Gate):
         return interpolation_weights(self.mean + self.scale.sqrt() * products, self.n_experts)
 
     def at_features(self, phi: Float[Tensor, "n m"]) -> Float[Tensor, "n L"]:
-        """The same from features computed before."""
+        """The same from given features."""
         return interpolation_weights(self.mean + self.scale.sqrt() * (phi @ self.whitened_mean), self.n_experts)
 
 
 def features_of(gate: Gate) -> WhitenedFeatures:
-    """The features of a gate over rows of numbers."""
+    """The features of a softmax or ordinal gate."""
     if isinstance(gate, SoftmaxGate | OrdinalGate):
         return gate.features
-    raise TypeError(f"a gate of type {type(gate).__name__} has no features of rows of numbers")
+    raise TypeError(f"a gate of type {type(gate).__name__} has no features; expected a softmax or an ordinal gate")

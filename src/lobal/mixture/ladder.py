@@ -8,26 +8,43 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 
-IN_USE = 0.02  # an end of the ladder that serves this share of the points asks for more beyond it
+IN_USE = 0.02  # the ladder is extended beyond an end that serves at least this share of the points
 STEPS_BEYOND = 2
 NOT_IN_USE = 0.005
 FEWEST = 3
 CHANGES = 6  # the most times the ladder is extended
+# A bandwidth of so many times the inputs' extent is as good as infinite.
+FLAT = 10.0
+
+
+def bandwidth_prices(L: int, penalty: float, like: Tensor) -> Float[Tensor, " L"]:
+    """The penalty of each expert per point, theta times 2 (L - l) / (L - 1), Eq. (eq:smallBWpenalty)."""
+    return 2.0 * penalty / max(L - 1, 1) * steps_down(L, like)
+
+
+def steps_down(L: int, like: Tensor) -> Float[Tensor, " L"]:
+    """L - l, the number of steps from each bandwidth to the largest."""
+    return torch.arange(L - 1, -1, -1, dtype=like.dtype, device=like.device)
 
 
 def extended(
     bandwidths: Bandwidths, shares: Float[Tensor, " L"], largest: float = math.inf
 ) -> Float[Tensor, " longer"]:
-    """The ladder with more steps beyond the ends that are in use; the same where neither is.
+    """The ladder with more bandwidths beyond the ends that are in use; unchanged if neither is.
 
-    `shares` are the experts' shares of the points. The new steps are as wide as the last one, none above `largest`.
+    `shares` are the experts' shares of the points. New bandwidths continue the last ratio, up to `largest`.
     """
     above = _beyond(bandwidths, shares, -1)
     return torch.cat([_beyond(bandwidths, shares, 0), bandwidths, above[above <= largest]])
 
 
+def largest_useful(scaled: Float[Tensor, "n d"]) -> float:
+    """The largest bandwidth worth having, from inputs in units of the shared bandwidth."""
+    return FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
+
+
 def trimmed(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor, " shorter"]:
-    """The ladder without the ends that are not in use, but for one expert at either end that shows it is not."""
+    """The ladder without unused ends, except one unused expert at either end, which shows that no more are needed."""
     first, last = 0, len(bandwidths)
     while last - first > FEWEST and shares[first : first + 2].sum() < NOT_IN_USE:
         first += 1
@@ -37,13 +54,13 @@ def trimmed(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor
 
 
 def in_use(bandwidths: Bandwidths, shares: Float[Tensor, " L"]) -> Float[Tensor, " shorter"]:
-    """The ladder without any end that is not in use: for experts too dear to show that they are not."""
+    """The ladder without unused ends, for exact experts, which are too expensive to keep unused."""
     used = (shares >= NOT_IN_USE).nonzero()[:, 0]
     return bandwidths[used[0] : used[-1] + 1]
 
 
 def _beyond(bandwidths: Bandwidths, shares: Float[Tensor, " L"], end: int) -> Float[Tensor, " more"]:
-    """The steps to add at one end, ascending; none where that end is hardly used."""
+    """The bandwidths to add at one end, ascending; none if that end is hardly used."""
     if shares[end] < IN_USE or len(bandwidths) < 2:
         return bandwidths[:0]
     inner = 1 if end == 0 else -2

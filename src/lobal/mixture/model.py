@@ -9,9 +9,8 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
 from lobal.core.complexity import local_bandwidth
-from lobal.experts.interface import Experts, Posterior
-from lobal.mixture.gate import Gate
-from lobal.mixture.objective import gated_mean
+from lobal.experts.interface import Experts, Hyperparameters, Posterior
+from lobal.mixture.gate import Gate, gated_mean
 
 
 class MixturePrediction(NamedTuple):
@@ -29,7 +28,7 @@ class Mixture:
     experts: Experts
     gate: Gate
     bandwidths: Bandwidths  # sigma_l
-    shared: Float[Tensor, "..."]  # Sigma_E
+    shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
 
     def mean(self, X: Inputs) -> Float[Tensor, " n"]:
         """Gate-weighted mean at every input, Eq. (eq:fMoE)."""
@@ -48,6 +47,18 @@ class Mixture:
         return local_bandwidth(self.gate(X), self.bandwidths)
 
 
+class FittedMixture(NamedTuple):
+    """A mixture and, if the engine computes them, its leave-one-out residuals."""
+
+    mixture: Mixture
+    residual: Float[Tensor, " n"] | None = None  # of all labels except those for validation
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Mean, scale and noise of the experts."""
+        return self.mixture.experts.hyperparameters
+
+
 def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> MixturePrediction:
     """Mean and variance of a mixture of Gaussians by the law of total variance.
 
@@ -58,9 +69,9 @@ def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> Mixt
     return MixturePrediction(mean, gated_mean(gate, posterior.variance + spread))
 
 
-def bandwidth_volume(shared: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+def bandwidth_volume(shared_bandwidth: Float[Tensor, "..."]) -> Float[Tensor, ""]:
     """|Sigma_E|^(1/d), the geometric mean width of the shared bandwidth matrix."""
-    if shared.ndim == 2:
-        determinant: Tensor = torch.linalg.det(shared)
-        return determinant.pow(1.0 / len(shared))
-    return shared.log().mean().exp()
+    if shared_bandwidth.ndim == 2:
+        determinant: Tensor = torch.linalg.det(shared_bandwidth)
+        return determinant.pow(1.0 / len(shared_bandwidth))
+    return shared_bandwidth.log().mean().exp()

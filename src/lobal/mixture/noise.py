@@ -1,4 +1,4 @@
-"""Noise that differs from place to place: a smooth variance v(x) learned from squared errors.
+"""Noise that differs from place to place: a smooth variance v(x) learned from squared residuals.
 
 The log-variance g = log v is a Gaussian process on a few inducing points (Goldberg et al. 1998, Kersting et al. 2007).
 Kersting et al. regress log r^2 on x. Here g has the likelihood of the residuals themselves, which needs no correction
@@ -9,11 +9,11 @@ squares S_i with nu_i degrees of freedom, the part u_i of whose variance is the 
 
 and Newton's method finds the g of greatest posterior density in O(n m^2) an iteration. Bandwidth and prior variance of
 g are those under which held-out squares are likeliest; a constant is kept unless it is clearly beaten.
-`lobal.mixture.squared_errors` says what residuals, leverage and noise have to do with each other.
+`lobal.mixture.squared_residuals` says what residuals, leverage and noise have to do with each other.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import torch
@@ -21,9 +21,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Inputs, Scalar
-from lobal.core.kernels import WhitenedFeatures, gaussian, scale_inputs
-from lobal.inducing.selection import inducing_points
-from lobal.mixture.squared_errors import SquaredErrors
+from lobal.core.comparison import is_better
+from lobal.core.kernels import WhitenedFeatures, gaussian
+from lobal.mixture.leave_one_out import SquaredResiduals
+from lobal.mixture.start import spread_points
 
 # Of the average square: less noise than this is no longer told from what the model gets wrong.
 SMALLEST_SHARE = 1e-4
@@ -34,7 +35,6 @@ FOLDS = 4  # of the squares, each held out once
 MOST_COMPARED = 4096  # squares: enough to tell log-variances apart
 # A dozen candidates compete with a constant, and the luckiest should not win: with two, one in 45 did.
 STANDARD_ERRORS = 2.0
-FEATURE_TENSORS = ("points", "bandwidths", "shared", "factor")
 
 
 @final
@@ -90,27 +90,11 @@ class NoiseModel:
         shift = math.log(factor)
         return replace(self, mean=self.mean + shift, lowest=self.lowest + shift, highest=self.highest + shift)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything the model is, by name; `from_tensors` puts it together again."""
-        named = {name: getattr(self, name) for name in _own_tensors()}
-        named |= {name: getattr(self.features, name) for name in FEATURE_TENSORS}
-        return {name: tensor.detach().cpu().clone() for name, tensor in named.items()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> "NoiseModel":
-        """The model that `tensors` took apart."""
-        features = WhitenedFeatures(kernel=gaussian, **{name: tensors[name] for name in FEATURE_TENSORS})
-        return cls(features=features, **{name: tensors[name] for name in _own_tensors()})
-
-
-def _own_tensors() -> list[str]:
-    return [field.name for field in fields(NoiseModel) if field.name != "features"]
-
 
 def estimate_noise(
-    errors: SquaredErrors,
+    residuals: SquaredResiduals,
     *,
-    shared: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     generator: torch.Generator,
     settings: NoiseSettings | None = None,
 ) -> NoiseModel:
@@ -120,17 +104,16 @@ def estimate_noise(
     depend on the same directions, no faster than the function.
     """
     settings = NoiseSettings() if settings is None else settings
-    scaled = inducing_points(scale_inputs(errors.X, shared), settings.n_inducing, generator=generator)
-    points = scaled @ shared.mT if shared.ndim == 2 else scaled * shared
-    level = constant_log_variance(errors)
-    prior = _best_prior(errors, points, shared, settings, generator)
-    features = _features(points, shared, (settings.widths[0] if prior is None else prior.width,))
+    points = spread_points(residuals.X, settings.n_inducing, shared_bandwidth, generator)
+    level = constant_log_variance(residuals)
+    prior = _best_prior(residuals, points, shared_bandwidth, settings, generator)
+    features = _features(points, shared_bandwidth, (settings.widths[0] if prior is None else prior.width,))
     theta, g = level.new_zeros(1 + len(points)), level[None]
     if prior is not None:
-        design = _design(features(errors.X)[0], prior.scale)
-        theta = log_variance_parameters(design, errors, level)
+        design = _design(features(residuals.X)[0], prior.scale)
+        theta = log_variance_parameters(design, residuals, level)
         g = level + design @ theta
-    g = g.clamp_min(_floor(errors))
+    g = g.clamp_min(_floor(residuals))
     return NoiseModel(
         features=features,
         mean=level + theta[0],
@@ -142,9 +125,10 @@ def estimate_noise(
 
 
 def _features(
-    points: Float[Tensor, "m d"], shared: Float[Tensor, "..."], widths: tuple[float, ...]
+    points: Float[Tensor, "m d"], shared_bandwidth: Float[Tensor, "..."], widths: tuple[float, ...]
 ) -> WhitenedFeatures:
-    return WhitenedFeatures.at(points, bandwidths=points.new_tensor(widths), shared=shared, kernel=gaussian)
+    bandwidths = points.new_tensor(widths)
+    return WhitenedFeatures.at(points, bandwidths=bandwidths, shared_bandwidth=shared_bandwidth, kernel=gaussian)
 
 
 def _design(phi: Float[Tensor, "n m"], scale: float) -> Float[Tensor, "n k"]:
@@ -153,74 +137,75 @@ def _design(phi: Float[Tensor, "n m"], scale: float) -> Float[Tensor, "n k"]:
 
 
 def _best_prior(
-    errors: SquaredErrors,
+    residuals: SquaredResiduals,
     points: Float[Tensor, "m d"],
-    shared: Float[Tensor, "..."],
+    shared_bandwidth: Float[Tensor, "..."],
     settings: NoiseSettings,
     generator: torch.Generator,
 ) -> _Prior | None:
     """Width and scale under which held-out squares are likeliest; none if a constant does about as well."""
-    rows = torch.randperm(len(errors.total), generator=generator)[:MOST_COMPARED]
-    few = errors.at(rows.to(errors.X.device))
+    rows = torch.randperm(len(residuals.total), generator=generator)[:MOST_COMPARED]
+    few = residuals.at(rows.to(residuals.X.device))
     constant = _held_out_likelihood(None, few)
     best, greatest = None, 0.0
-    for width, phi in zip(settings.widths, _features(points, shared, settings.widths)(few.X), strict=True):
+    for width, phi in zip(settings.widths, _features(points, shared_bandwidth, settings.widths)(few.X), strict=True):
         for scale in settings.scales:
-            gain = _held_out_likelihood(_design(phi, scale), few) - constant
-            clear = STANDARD_ERRORS * gain.std().item() / math.sqrt(len(gain))
-            if gain.mean().item() > max(greatest, clear):
-                best, greatest = _Prior(width, scale), gain.mean().item()
+            likelihood = _held_out_likelihood(_design(phi, scale), few)
+            if is_better(-likelihood, -constant, standard_errors=STANDARD_ERRORS, least=greatest):
+                best, greatest = _Prior(width, scale), (likelihood - constant).mean().item()
     return best
 
 
-def _held_out_likelihood(design: Float[Tensor, "n k"] | None, errors: SquaredErrors) -> Float[Tensor, " n"]:
+def _held_out_likelihood(design: Float[Tensor, "n k"] | None, residuals: SquaredResiduals) -> Float[Tensor, " n"]:
     """log p(S_i | g) with g from the other folds; constant without a design."""
-    fold = torch.arange(len(errors.total), device=errors.X.device) % FOLDS
-    likelihood = torch.zeros_like(errors.total)
+    fold = torch.arange(len(residuals.total), device=residuals.X.device) % FOLDS
+    likelihood = torch.zeros_like(residuals.total)
     for number in range(FOLDS):
         out = fold == number
-        rest = errors.at(~out)
+        rest = residuals.at(~out)
         level = constant_log_variance(rest)
         g = level.expand(int(out.sum()))
         if design is not None:
             g = g + design[out] @ log_variance_parameters(design[~out], rest, level)
-        likelihood[out] = log_likelihood(g, errors.at(out))
+        likelihood[out] = log_likelihood(g, residuals.at(out))
     return likelihood
 
 
-def constant_log_variance(errors: SquaredErrors) -> Scalar:
+def constant_log_variance(residuals: SquaredResiduals) -> Scalar:
     """log v of greatest likelihood if the noise is the same everywhere; not below a small share of the squares."""
-    floor = _floor(errors)
-    model = errors.freedom @ errors.model_variance / errors.freedom.sum()
-    start = torch.maximum((_average(errors) - model).clamp_min(0.0).log(), floor)
+    floor = _floor(residuals)
+    model = residuals.freedom @ residuals.model_variance / residuals.freedom.sum()
+    start = torch.maximum((_average(residuals) - model).clamp_min(0.0).log(), floor)
     wide = 10.0  # the standard deviation of a prior without a say
-    column = torch.full_like(errors.total, wide)[:, None]
-    return torch.maximum(start + wide * log_variance_parameters(column, errors, start)[0], floor)
+    column = torch.full_like(residuals.total, wide)[:, None]
+    return torch.maximum(start + wide * log_variance_parameters(column, residuals, start)[0], floor)
 
 
-def _average(errors: SquaredErrors) -> Scalar:
-    return errors.total.sum() / errors.freedom.sum()
+def _average(residuals: SquaredResiduals) -> Scalar:
+    return residuals.total.sum() / residuals.freedom.sum()
 
 
-def _floor(errors: SquaredErrors) -> Scalar:
-    return (SMALLEST_SHARE * _average(errors)).log()
+def _floor(residuals: SquaredResiduals) -> Scalar:
+    return (SMALLEST_SHARE * _average(residuals)).log()
 
 
-def log_likelihood(g: Float[Tensor, " n"], errors: SquaredErrors) -> Float[Tensor, " n"]:
+def log_likelihood(g: Float[Tensor, " n"], residuals: SquaredResiduals) -> Float[Tensor, " n"]:
     """log p(S_i | g_i), less what does not depend on g."""
-    t = g.exp() + errors.model_variance
-    return -0.5 * (errors.freedom * t.log() + errors.total / t)
+    t = g.exp() + residuals.model_variance
+    return -0.5 * (residuals.freedom * t.log() + residuals.total / t)
 
 
-def derivatives(g: Float[Tensor, " n"], errors: SquaredErrors) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+def derivatives(g: Float[Tensor, " n"], residuals: SquaredResiduals) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
     """The first derivative of the log-likelihood in each g_i, and minus the second."""
     v = g.exp()
-    t = v + errors.model_variance
-    share, surplus = v / t, errors.total / t - errors.freedom
-    return 0.5 * share * surplus, 0.5 * share * (share * (2.0 * surplus + errors.freedom) - surplus)
+    t = v + residuals.model_variance
+    share, surplus = v / t, residuals.total / t - residuals.freedom
+    return 0.5 * share * surplus, 0.5 * share * (share * (2.0 * surplus + residuals.freedom) - surplus)
 
 
-def log_variance_parameters(design: Float[Tensor, "n k"], errors: SquaredErrors, level: Scalar) -> Float[Tensor, " k"]:
+def log_variance_parameters(
+    design: Float[Tensor, "n k"], residuals: SquaredResiduals, level: Scalar
+) -> Float[Tensor, " k"]:
     """theta of greatest posterior density in g = level + design theta with theta ~ N(0, I), by Newton's method.
 
     Where all variance is noise the objective is concave. Elsewhere points whose curvature has the wrong sign are left
@@ -228,12 +213,12 @@ def log_variance_parameters(design: Float[Tensor, "n k"], errors: SquaredErrors,
     """
 
     def objective(theta: Tensor) -> float:
-        return (log_likelihood(level + design @ theta, errors).sum() - 0.5 * theta.square().sum()).item()
+        return (log_likelihood(level + design @ theta, residuals).sum() - 0.5 * theta.square().sum()).item()
 
     theta = design.new_zeros(design.shape[1])
-    value, enough = objective(theta), TOLERANCE * errors.freedom.sum().item()
+    value, enough = objective(theta), TOLERANCE * residuals.freedom.sum().item()
     for _ in range(ITERATIONS):
-        slope, curvature = derivatives(level + design @ theta, errors)
+        slope, curvature = derivatives(level + design @ theta, residuals)
         gradient = design.mT @ slope - theta
         step = _newton_step(design, curvature.clamp_min(0.0), gradient)
         tries = (theta + 0.5**halving * step for halving in range(HALVINGS))

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from lobal.mixture.adam.objective import Objective, elbo, squared_error
 from lobal.mixture.adam.responses import CovarianceModel, diagonal_covariance, full_covariance, zero_covariance
-from lobal.mixture.adam.training import Objective, elbo, squared_error
 
 OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
 COVARIANCES: dict[str, CovarianceModel] = {

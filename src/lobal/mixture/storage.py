@@ -1,5 +1,6 @@
 """A fitted model as named tensors and plain fields, and back: what saving it needs."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -26,7 +27,11 @@ COVARIANCES: dict[str, type[InducingCovariance]] = {
 }
 # Exact experts are conditioned anew when they are loaded: L n^3 work in the place of L n^2 numbers in the file. The
 # answers are the same to the bit where the machine and its threads are, and to rounding elsewhere.
-EXACT_TENSORS = ("inputs", "labels", "bandwidths", "shared")
+EXACT_TENSORS = ("inputs", "labels", "bandwidths", "shared_bandwidth")
+FEATURE_TENSORS = ("points", "bandwidths", "shared_bandwidth", "factor")
+NOISE_TENSORS = ("mean", "scale", "whitened_mean", "lowest", "highest")
+# In a file some tensors have other names.
+IN_FILES = {"shared_bandwidth": "shared"}
 
 
 class FittedParts(NamedTuple):
@@ -44,7 +49,7 @@ def parts_tensors(parts: FittedParts) -> tuple[dict[str, Tensor], dict[str, Any]
         density = {"centres": parts.density.centres.cpu(), "widths": parts.density.widths.cpu()}
         tensors |= _prefixed("density", density)
     if parts.noise is not None:
-        tensors |= _prefixed("noise", parts.noise.tensors())
+        tensors |= _prefixed("noise", _noise_tensors(parts.noise))
     return tensors, fields
 
 
@@ -54,13 +59,13 @@ def parts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> FittedPart
     return FittedParts(
         mixture_from(tensors, fields),
         KernelDensity(**density) if density else None,
-        NoiseModel.from_tensors(noise) if noise else None,
+        _noise_from(noise) if noise else None,
     )
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Everything the mixture is, without pickle."""
-    tensors = {"bandwidths": mixture.bandwidths, "shared": mixture.shared}
+    tensors = {"bandwidths": mixture.bandwidths, "shared": mixture.shared_bandwidth}
     gate_tensors, gate_fields = _gate_tensors(mixture.gate)
     tensors |= _prefixed("gate", gate_tensors)
     expert_tensors, expert_fields = _experts_tensors(mixture.experts)
@@ -76,7 +81,7 @@ def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
         experts=_experts_from(_under("experts", tensors), fields["experts"]),
         gate=_gate_from(_under("gate", tensors), fields["gate"]),
         bandwidths=tensors["bandwidths"],
-        shared=tensors["shared"],
+        shared_bandwidth=tensors["shared"],
     )
 
 
@@ -92,7 +97,7 @@ def _gate_tensors(gate: Gate) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise TypeError(
                 f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal one"
             )
-    return _prefixed("features", _features_tensors(gate.features)) | own, fields
+    return _prefixed("features", _attributes(gate.features, FEATURE_TENSORS)) | own, fields
 
 
 def _gate_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Gate:
@@ -116,11 +121,11 @@ def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any
         case SparseExperts():
             covariance = next(name for name, kind in COVARIANCES.items() if isinstance(experts.covariance, kind))
             tensors = experts.hyperparameters._asdict() | {"whitened_mean": experts.whitened_mean}
-            tensors |= _prefixed("features", _features_tensors(experts.features))
+            tensors |= _prefixed("features", _attributes(experts.features, FEATURE_TENSORS))
             tensors |= _prefixed("covariance", experts.covariance.parameters)
             return tensors, {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features)}
         case ExactExperts():
-            tensors = experts.hyperparameters._asdict() | {name: getattr(experts, name) for name in EXACT_TENSORS}
+            tensors = experts.hyperparameters._asdict() | _attributes(experts, EXACT_TENSORS)
             return tensors, {"kind": "exact", "kernel": _name(experts)}
     raise TypeError(f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones")
 
@@ -128,9 +133,9 @@ def _experts_tensors(experts: Experts) -> tuple[dict[str, Tensor], dict[str, Any
 def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts:
     hyperparameters = Hyperparameters(*(tensors.pop(name) for name in Hyperparameters._fields))
     if fields["kind"] == "exact":
-        X, y, bandwidths, shared = (tensors[name] for name in EXACT_TENSORS)
+        X, y, bandwidths, shared = _chosen(tensors, EXACT_TENSORS).values()
         kernel = kernel_named(fields["kernel"])
-        return exact_experts(X, y, hyperparameters, bandwidths=bandwidths, shared=shared, kernel=kernel)
+        return exact_experts(X, y, hyperparameters, bandwidths=bandwidths, shared_bandwidth=shared, kernel=kernel)
     return SparseExperts(
         features=_features_from(_under("features", tensors), fields["kernel"]),
         hyperparameters=hyperparameters,
@@ -139,12 +144,27 @@ def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts
     )
 
 
-def _features_tensors(features: WhitenedFeatures) -> dict[str, Tensor]:
-    return {name: getattr(features, name) for name in ("points", "bandwidths", "shared", "factor")}
+def _noise_tensors(noise: NoiseModel) -> dict[str, Tensor]:
+    tensors = _attributes(noise, NOISE_TENSORS) | _attributes(noise.features, FEATURE_TENSORS)
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def _noise_from(tensors: dict[str, Tensor]) -> NoiseModel:
+    return NoiseModel(features=_features_from(tensors, "gaussian"), **_chosen(tensors, NOISE_TENSORS))
 
 
 def _features_from(tensors: dict[str, Tensor], kernel: str) -> WhitenedFeatures:
-    return WhitenedFeatures(kernel=kernel_named(kernel), **tensors)
+    return WhitenedFeatures(kernel=kernel_named(kernel), **_chosen(tensors, FEATURE_TENSORS))
+
+
+def _attributes(owner: object, names: Sequence[str]) -> dict[str, Tensor]:
+    """Attributes by their names in a file."""
+    return {IN_FILES.get(name, name): getattr(owner, name) for name in names}
+
+
+def _chosen(tensors: dict[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
+    """Tensors of a file by the names of the attributes."""
+    return {name: tensors[IN_FILES.get(name, name)] for name in names}
 
 
 def _name(owner: WhitenedFeatures | ExactExperts) -> str:

@@ -1,8 +1,9 @@
-"""How far a fit looks for its own settings: not at all, by itself, or by comparing whole trainings.
+"""How settings are chosen before a fit.
 
-"off" takes the settings as they are: the given ladder and, for the ordinal gate, the middle one of its widths. "fast"
-is what a fit does by itself: under the analytic engine a pilot finds ladder, gate width and noise; under Adam it is the
-same as "off". "full" comes before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine.
+"off" takes the settings as given: the ladder as it is and, for the ordinal gate, the middle one of its widths. "fast"
+leaves the choice to the fit: under the analytic engine a pilot finds ladder, gate width and noise; under Adam it is the
+same as "off". "full" compares trainings before the fit: Algorithm 2 under Adam, a grid of gates under the analytic
+engine.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,10 @@ from typing import TypeAlias
 
 import torch
 
-from lobal.mixture.adam.training import AdamSettings
-from lobal.mixture.adam.tuning import tuned_adam
-from lobal.mixture.analytic.training import AnalyticSettings
-from lobal.mixture.analytic.tuning import tuned_analytic
-from lobal.mixture.decisions import Report, Tuned
-from lobal.mixture.fit import MixtureSettings, TrainingData
+from lobal.mixture.data import TrainingData
+from lobal.mixture.engines import engine_for
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.tuning_record import Report, Tuned
 
 BUDGET = 48  # fits: about as many as Algorithm 2 asks for
 
@@ -34,15 +33,11 @@ def tuned_settings(
     """The settings that validate best, found with at most `budget` trainings (of gates, under the analytic engine)."""
     if budget < 1:
         raise ValueError(f"budget must be at least one training, got {budget}")
-    match settings.training:
-        case AdamSettings() as adam:
-            return tuned_adam(data, settings, adam, generator, budget, progress)
-        case AnalyticSettings() as analytic:
-            return tuned_analytic(data, settings, analytic, generator, budget, progress)
+    return engine_for(settings.training).tune(data, settings, generator, budget, progress)
 
 
 def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
-    """Settings with which a fit looks for nothing: the given ladder, the middle gate width, no pilot."""
+    """Settings with a fixed ladder and no pilot."""
     return Tuned(replace(settings, adaptive=False, pilot=False), [])
 
 

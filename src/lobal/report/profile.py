@@ -52,7 +52,7 @@ def profile(model: MixtureRegressor, grid: Grid) -> Profile:
 
 def expert_bandwidths(model: MixtureRegressor) -> Float[ndarray, " L"]:
     """The bandwidth of every expert in units of the inputs; their geometric mean if these have several columns."""
-    return (model.mixture_.bandwidths * bandwidth_volume(model.mixture_.shared)).cpu().numpy()
+    return (model.mixture_.bandwidths * bandwidth_volume(model.mixture_.shared_bandwidth)).cpu().numpy()
 
 
 def line_grid(X: Float[ndarray, "n 1"], count: int = 1000) -> Grid:

@@ -7,9 +7,10 @@ from torch import Tensor
 from lobal.experts.fitc import fitc_variance
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.svgp import ZeroCovariance, expected_log_likelihood, kl_divergence, predictive_mean
-from lobal.mixture.adam.gradients import Batch, Parameters, bandwidth_prices, elbo_gradients
+from lobal.mixture.adam.gradients import Batch, Parameters, elbo_gradients
+from lobal.mixture.adam.objective import expert_shares, gated_negative_elbo, small_bandwidth_penalty
 from lobal.mixture.gate import top_kappa_softmax
-from lobal.mixture.objective import expert_shares, gated_negative_elbo, small_bandwidth_penalty
+from lobal.mixture.ladder import bandwidth_prices
 
 L, B, M, N = 4, 9, 5, 60
 THETA = 0.3

@@ -5,11 +5,11 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts import features as stored_features
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.fitc import analytic_experts
 from lobal.experts.interface import Hyperparameters
+from lobal.mixture.adam.objective import gated_negative_elbo
 from lobal.mixture.adam.responses import FixedResponses, SparseResponses, full_covariance
 from lobal.mixture.gate import SoftmaxGate
-from lobal.mixture.objective import gated_negative_elbo
+from tests.experts.setting import fitc_experts
 
 BANDWIDTHS = torch.tensor([0.1, 0.3]).double()
 ONE = torch.tensor(1.0).double()
@@ -26,7 +26,7 @@ def sample(n: int, seed: int, *, noise: bool = False) -> LabelledSet:
 
 def features(points: int = 12, bandwidths: torch.Tensor = BANDWIDTHS) -> WhitenedFeatures:
     grid = torch.linspace(0, 1, points, dtype=torch.float64)[:, None]
-    return WhitenedFeatures.at(grid, bandwidths=bandwidths, shared=ONE, kernel=gaussian)
+    return WhitenedFeatures.at(grid, bandwidths=bandwidths, shared_bandwidth=ONE, kernel=gaussian)
 
 
 def sparse(**changes: object) -> SparseResponses:
@@ -37,8 +37,8 @@ def uniform_gate() -> SoftmaxGate:
     return SoftmaxGate.uniform(features(5, torch.tensor([0.3]).double()), n_experts=2, scale=10.0)
 
 
-def dense(points: LabelledSet) -> ExactExperts:
-    return exact_experts(points.X, points.y, START, bandwidths=BANDWIDTHS, shared=ONE, kernel=gaussian)
+def exact(points: LabelledSet) -> ExactExperts:
+    return exact_experts(points.X, points.y, START, bandwidths=BANDWIDTHS, shared_bandwidth=ONE, kernel=gaussian)
 
 
 @pytest.mark.parametrize("expert", [0, 1])
@@ -85,7 +85,7 @@ def test_refit_is_the_posterior_given_gate_weighted_labels() -> None:
     points = responses.points
     refitted = responses.refit(uniform_gate(), with_validation=False)
     weights = (0.5 * points.weight / points.weight.mean()).expand(2, -1)
-    by_hand = analytic_experts(features(), points.X, points.y, START, weights=weights)
+    by_hand = fitc_experts(features(), points.X, points.y, START, weights=weights)
     for ours, theirs in zip(refitted.posterior(points.X), by_hand.posterior(points.X), strict=True):
         assert torch.allclose(ours, theirs)
 
@@ -102,7 +102,7 @@ def test_leave_one_out_responses_do_not_see_their_own_label() -> None:
     shifted = LabelledSet(X=points.X, y=points.y.clone(), weight=points.weight)
     shifted.y[4] += 100.0
     answers = [
-        FixedResponses.leave_one_out(p, sample(5, 2), dense(p)).at(torch.arange(30)).mean for p in (points, shifted)
+        FixedResponses.leave_one_out(p, sample(5, 2), exact(p)).at(torch.arange(30)).mean for p in (points, shifted)
     ]
     assert torch.allclose(answers[0][:, 4], answers[1][:, 4])
     assert not torch.allclose(answers[0][:, 5], answers[1][:, 5])
@@ -110,14 +110,14 @@ def test_leave_one_out_responses_do_not_see_their_own_label() -> None:
 
 def test_a_gate_set_is_answered_by_plain_predictions() -> None:
     points, gate_set = sample(30, 1), sample(10, 3)
-    responses = FixedResponses.on_gate_set(gate_set, sample(5, 2), dense(points))
+    responses = FixedResponses.on_gate_set(gate_set, sample(5, 2), exact(points))
     assert responses.points is gate_set
-    assert torch.allclose(responses.at(torch.arange(10)).mean, dense(points).posterior(gate_set.X).mean)
+    assert torch.allclose(responses.at(torch.arange(10)).mean, exact(points).posterior(gate_set.X).mean)
 
 
 def test_fixed_experts_have_nothing_to_learn() -> None:
     points = sample(30, 1)
-    responses = FixedResponses.leave_one_out(points, sample(5, 2), dense(points))
+    responses = FixedResponses.leave_one_out(points, sample(5, 2), exact(points))
     assert not responses.inducing_parameters()
     assert not responses.hyperparameters()
     assert responses.divergence().abs().max() == 0.0

@@ -8,6 +8,7 @@ import torch
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.interface import Hyperparameters
+from lobal.mixture.adam.objective import squared_error
 from lobal.mixture.adam.responses import (
     CovarianceModel,
     SparseResponses,
@@ -15,7 +16,9 @@ from lobal.mixture.adam.responses import (
     full_covariance,
     zero_covariance,
 )
-from lobal.mixture.adam.training import AdamSettings, Schedule, Trainer, squared_error
+from lobal.mixture.adam.schedules import RateSchedule
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.adam.training import Trainer
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.progress import Epoch
 
@@ -33,7 +36,9 @@ def sample(n: int, seed: int) -> LabelledSet:
 
 def features(points: int, bandwidths: torch.Tensor) -> WhitenedFeatures:
     grid = torch.linspace(0, 1, points, dtype=torch.float64)[:, None].to(bandwidths)
-    return WhitenedFeatures.at(grid, bandwidths=bandwidths, shared=bandwidths.new_tensor(1.0), kernel=gaussian)
+    return WhitenedFeatures.at(
+        grid, bandwidths=bandwidths, shared_bandwidth=bandwidths.new_tensor(1.0), kernel=gaussian
+    )
 
 
 def make_trainer(settings: AdamSettings, covariance: CovarianceModel = zero_covariance, seed: int = 0) -> Trainer:
@@ -64,7 +69,7 @@ def run(trainer: Trainer) -> list[Epoch]:
 
 
 def test_the_rate_is_halved_after_patience_epochs_without_improvement() -> None:
-    schedule = Schedule(patience=3, smallest_rate=1e-3)
+    schedule = RateSchedule(patience=3, smallest_rate=1e-3)
     assert schedule.improved(1.0)
     rates = []
     for _ in range(6):
@@ -74,14 +79,14 @@ def test_the_rate_is_halved_after_patience_epochs_without_improvement() -> None:
 
 
 def test_an_improvement_resets_the_wait() -> None:
-    schedule = Schedule(patience=2, smallest_rate=1e-3)
+    schedule = RateSchedule(patience=2, smallest_rate=1e-3)
     for error in (1.0, 1.1, 0.9, 1.0):
         schedule.improved(error)
     assert schedule.rate == 1.0
 
 
 def test_training_ends_when_the_rate_falls_below_a_thousandth() -> None:
-    schedule = Schedule(patience=1, smallest_rate=1e-3)
+    schedule = RateSchedule(patience=1, smallest_rate=1e-3)
     schedule.improved(1.0)
     halvings = 0
     while not schedule.finished:

@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
-from lobal.mixture import fit as module
-from lobal.mixture.analytic.training import AnalyticSettings
-from lobal.mixture.fit import FittedMixture, MixtureSettings, TrainingData, fit_mixture
+from lobal.mixture.analytic import exact as exact_module
+from lobal.mixture.analytic import sparse
+from lobal.mixture.analytic.settings import AnalyticSettings
+from lobal.mixture.data import TrainingData
+from lobal.mixture.fit import fit_mixture
+from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Epoch
+from lobal.mixture.settings import MixtureSettings
 from tests.mixture.test_fit import BANDWIDTHS, error, sample
 
 WIDTH = torch.tensor(0.5).double()
@@ -20,7 +24,13 @@ FAR_ABOVE = 2.0 ** torch.arange(3, 6).double()
 
 
 def fit(points: LabelledSet, seen: list[Epoch] | None = None, seed: int = 0, **changes: Any) -> FittedMixture:
-    given = {"bandwidths": BANDWIDTHS, "n_inducing": 40, "n_gate_inducing": 20, "gate_bandwidth": WIDTH}
+    given = {
+        "bandwidths": BANDWIDTHS,
+        "n_inducing": 40,
+        "n_gate_inducing": 20,
+        "gate_bandwidth": WIDTH,
+        "training": AnalyticSettings(),
+    }
     settings = MixtureSettings(**{**given, **changes})
     progress = None if seen is None else seen.append
     return fit_mixture(TrainingData(points=points), settings, torch.Generator().manual_seed(seed), progress)
@@ -32,7 +42,7 @@ def with_noise(points: LabelledSet, noise: Tensor) -> LabelledSet:
 
 @pytest.fixture
 def small_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALLEST_PILOT", 30)
+    monkeypatch.setattr(sparse, "SMALLEST_PILOT", 30)
 
 
 @pytest.mark.parametrize("ladder", [FAR_BELOW, FAR_ABOVE], ids=["below", "above"])
@@ -91,12 +101,12 @@ def test_the_same_generator_gives_the_same_mixture(d: int) -> None:
     assert torch.equal(first.gate(points.X), again.gate(points.X))
 
 
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_equal_weights_are_no_weights(dense: bool, weighted: bool) -> None:
+def test_equal_weights_are_no_weights(exact: bool, weighted: bool) -> None:
     points, training = sample(100, 1), AnalyticSettings(weighted=weighted)
     equal = LabelledSet(X=points.X, y=points.y, weight=7.3 * points.weight)
-    ours, theirs = (fit(p, dense=dense, training=training).mixture.predict(points.X) for p in (points, equal))
+    ours, theirs = (fit(p, exact=exact, training=training).mixture.predict(points.X) for p in (points, equal))
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
@@ -109,11 +119,11 @@ def test_weights_act_on_the_training_on_request_only(weighted: bool) -> None:
     assert torch.equal(ours, theirs) == (not weighted)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_residuals_are_those_of_labels_predicted_from_the_others(dense: bool) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_residuals_are_those_of_labels_predicted_from_the_others(exact: bool) -> None:
     """Larger than those of the fit, and about as large as the noise."""
     points = sample(150, 1)
-    fitted = fit(points, dense=dense)
+    fitted = fit(points, exact=exact)
     assert fitted.residual is not None
     fit_error, left_out = points.y - fitted.mixture.predict(points.X).mean, fitted.residual
     assert fit_error.square().mean() < left_out.square().mean()
@@ -127,11 +137,11 @@ def test_without_refit_the_experts_see_all_labels_alike() -> None:
     assert (gated > 1.5 * alike).any()
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_squared_errors_serve_labels_without_noise(dense: bool) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_squared_errors_serve_labels_without_noise(exact: bool) -> None:
     x = torch.linspace(0, 1, 100, dtype=torch.float64)[:, None]
     points = LabelledSet(X=x, y=torch.sin(9 * x[:, 0]), weight=torch.ones(100).double())
-    assert error(fit(points, dense=dense, training=AnalyticSettings(squared=True))) < 1e-3
+    assert error(fit(points, exact=exact, training=AnalyticSettings(squared=True))) < 1e-3
 
 
 def chirp(n: int = 800) -> LabelledSet:
@@ -162,22 +172,22 @@ def test_inducing_points_lie_where_the_caller_wants_them() -> None:
 
 @pytest.mark.parametrize("ladder", [FAR_BELOW, FAR_ABOVE], ids=["below", "above"])
 def test_the_ladder_of_exact_experts_goes_where_it_is_used(ladder: Tensor) -> None:
-    fitted = fit(sample(120, 1), bandwidths=ladder, adaptive=True, dense=True)
+    fitted = fit(sample(120, 1), bandwidths=ladder, adaptive=True, exact=True)
     assert 0.25 <= fitted.mixture.bandwidths[0] <= fitted.mixture.bandwidths[-1] <= 4.0
     assert error(fitted) < 0.1
 
 
 def test_a_ladder_that_is_given_to_exact_experts_stays_where_it_is() -> None:
-    assert torch.equal(fit(sample(120, 1), bandwidths=FAR_BELOW, dense=True).mixture.bandwidths, FAR_BELOW)
+    assert torch.equal(fit(sample(120, 1), bandwidths=FAR_BELOW, exact=True).mixture.bandwidths, FAR_BELOW)
 
 
 def test_the_noise_of_exact_experts_follows_the_labels_left_out() -> None:
     points = sample(300, 1)
-    learned, kept = (fit(points, dense=True, pilot=pilot).hyperparameters.noise.item() for pilot in (True, False))
+    learned, kept = (fit(points, exact=True, pilot=pilot).hyperparameters.noise.item() for pilot in (True, False))
     assert learned != kept
     assert learned == pytest.approx(kept, rel=0.5)
 
 
 def test_neighbourhoods_are_enough_to_find_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NEIGHBOURS", 60)
-    assert error(fit(sample(300, 1), adaptive=True, dense=True, gate_bandwidth=None)) < 0.06
+    monkeypatch.setattr(exact_module, "NEIGHBOURS", 60)
+    assert error(fit(sample(300, 1), adaptive=True, exact=True, gate_bandwidth=None)) < 0.06

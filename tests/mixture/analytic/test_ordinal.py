@@ -24,7 +24,7 @@ def features(points: int = 20, width: float = 0.15) -> WhitenedFeatures:
     return WhitenedFeatures.at(
         torch.linspace(0, 1, points, dtype=torch.float64)[:, None],
         bandwidths=torch.ones(1).double(),
-        shared=torch.tensor(width).double(),
+        shared_bandwidth=torch.tensor(width).double(),
         kernel=gaussian,
     )
 

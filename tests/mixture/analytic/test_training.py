@@ -12,19 +12,11 @@ from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import StoredFeatures
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
-from lobal.mixture.analytic.training import (
-    PRICE,
-    AnalyticSettings,
-    Trained,
-    best_gate,
-    best_gate_features,
-    clear_measure,
-    measures,
-    train,
-    updated_noise,
-    utilities,
-)
-from lobal.mixture.objective import expert_shares, gated_mean, small_bandwidth_penalty
+from lobal.mixture.adam.objective import expert_shares, small_bandwidth_penalty
+from lobal.mixture.analytic.gate_choice import best_gate, best_gate_features, measures, squared_if_clearly_better
+from lobal.mixture.analytic.settings import PRICE, AnalyticSettings
+from lobal.mixture.analytic.training import Trained, train, updated_noise, utilities
+from lobal.mixture.gate import gated_mean
 from lobal.mixture.progress import Epoch
 from tests.experts.test_global_expert import gp_draw
 
@@ -43,7 +35,9 @@ def answers_and_labels(n_experts: int = L) -> tuple[LeaveOneOut, Tensor]:
 
 def features(points: int, bandwidths: list[float]) -> WhitenedFeatures:
     grid = torch.linspace(0, 1, points, dtype=torch.float64)[:, None]
-    return WhitenedFeatures.at(grid, bandwidths=torch.tensor(bandwidths).double(), shared=ONE, kernel=gaussian)
+    return WhitenedFeatures.at(
+        grid, bandwidths=torch.tensor(bandwidths).double(), shared_bandwidth=ONE, kernel=gaussian
+    )
 
 
 def hyperparameters(noise: float) -> Hyperparameters:
@@ -117,7 +111,7 @@ def test_the_noise_update_has_the_greatest_likelihood(true_noise: float) -> None
 @pytest.mark.parametrize("start", [0.01, 0.1, 1.0])
 def test_the_noise_is_recovered_from_a_wrong_start(start: float) -> None:
     points = gp_draw(400, bandwidth=0.05, noise=0.1)
-    assert trained_on(points, start).shared.noise.item() == pytest.approx(0.1, rel=0.2)
+    assert trained_on(points, start).hyperparameters.noise.item() == pytest.approx(0.1, rel=0.2)
 
 
 def test_known_noise_takes_one_round_and_stays() -> None:
@@ -126,7 +120,7 @@ def test_known_noise_takes_one_round_and_stays() -> None:
     seen: list[Epoch] = []
     known = LabelledSet(X=points.X, y=points.y, weight=points.weight, noise=noise)
     trained = trained_on(known, 0.1, seen=seen)
-    assert torch.equal(trained.shared.noise, noise)
+    assert torch.equal(trained.hyperparameters.noise, noise)
     assert len(seen) == 1
 
 
@@ -142,7 +136,7 @@ def test_rounds_end_when_the_noise_has_settled_or_by_their_number() -> None:
 
 
 def test_mean_and_scale_are_those_of_the_global_expert() -> None:
-    shared = trained_on(gp_draw(100, bandwidth=0.05, noise=0.1), 0.1).shared
+    shared = trained_on(gp_draw(100, bandwidth=0.05, noise=0.1), 0.1).hyperparameters
     assert (shared.mean.item(), shared.scale.item()) == (3.0, 4.0)
 
 
@@ -252,8 +246,8 @@ def test_squared_errors_take_over_where_labels_speak_clearly_for_them() -> None:
     alike = answers_with_errors(errors, y)
     too_sure = alike._replace(variance=torch.tensor([1e-5, 1.0]).double()[:, None].expand(2, 200))
     settings = AnalyticSettings()
-    assert clear_measure(features(12, [0.3]), points, alike, settings) is settings
-    taken = clear_measure(features(12, [0.3]), points, too_sure, settings)
+    assert squared_if_clearly_better(features(12, [0.3]), points, alike, settings) is settings
+    taken = squared_if_clearly_better(features(12, [0.3]), points, too_sure, settings)
     assert (taken.squared, taken.price) == (True, 0.0)
     for given in (AnalyticSettings(compared=False), AnalyticSettings(penalty=0.5)):
-        assert clear_measure(features(12, [0.3]), points, too_sure, given) is given
+        assert squared_if_clearly_better(features(12, [0.3]), points, too_sure, given) is given

@@ -16,13 +16,17 @@ from torch import Tensor
 
 from lobal.core.comparison import is_better
 from lobal.core.kernels import WhitenedFeatures
+from lobal.mixture.adam.fit import adam_settings, gate_width, sparse_responses
+from lobal.mixture.adam.objective import expert_shares
 from lobal.mixture.adam.responses import SparseResponses
-from lobal.mixture.adam.training import AdamSettings, DivergedError, Trainer
-from lobal.mixture.decisions import End, Trial, Value
-from lobal.mixture.fit import GATE_WIDTH, MixtureSettings, Start, TrainingData, gate_features_at, sparse_responses
-from lobal.mixture.gate import SoftmaxGate
-from lobal.mixture.objective import expert_shares, gated_mean
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.adam.training import DivergedError, Trainer
+from lobal.mixture.data import TrainingData
+from lobal.mixture.gate import SoftmaxGate, gated_mean
 from lobal.mixture.progress import Epoch
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.start import Start, gate_features_at
+from lobal.mixture.tuning_record import End, Trial, Value
 
 # Candidates are compared after shorter trainings than a final fit's: later epochs improve all of them alike.
 PATIENCE = 5
@@ -136,14 +140,14 @@ class CandidateTrainer:
         return self._prepared[key]
 
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
-        width = candidate.gate_bandwidth
-        width = GATE_WIDTH * self._start.global_bandwidth if width is None else width
+        width = gate_width(self._start, candidate)
         key = tuple(width.flatten().tolist())
         if key not in self._gate_features:
-            points = self._data.known()
+            points = self._data.for_training()
             self._gate_features[key] = gate_features_at(points, width, candidate, self._generator())
         features = self._gate_features[key]
-        return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=candidate.gate_scale)
+        scale = adam_settings(candidate).gate_scale
+        return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=scale)
 
 
 def _only_falls(epochs: Sequence[Epoch]) -> bool:
@@ -178,8 +182,7 @@ def _copied(gate: SoftmaxGate, candidate: MixtureSettings) -> SoftmaxGate:
 
 
 def _shortened(candidate: MixtureSettings) -> AdamSettings:
-    training = candidate.training
-    assert isinstance(training, AdamSettings)
+    training = adam_settings(candidate)
     return replace(
         training,
         patience=min(training.patience, PATIENCE),

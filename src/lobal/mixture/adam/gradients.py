@@ -41,12 +41,6 @@ class Batch(NamedTuple):
     noise: Float[Tensor, " b"] | None = None  # where it is given
 
 
-def bandwidth_prices(L: int, penalty: float, like: Tensor) -> Float[Tensor, " L"]:
-    """The penalty of each expert per point, theta times 2 (L - l) / (L - 1), Eq. (eq:smallBWpenalty)."""
-    steps_down = torch.arange(L - 1, -1, -1, dtype=like.dtype, device=like.device)
-    return 2.0 * penalty / max(L - 1, 1) * steps_down
-
-
 def _row_products(rows: Float[Tensor, "L j"], matrices: Float[Tensor, "L j k"]) -> Float[Tensor, "L k"]:
     """Each expert's row times its matrix: multiplied in the precision of the matrices, returned in that of the rows."""
     return torch.bmm(rows[:, None].to(matrices), matrices)[:, 0].to(rows)

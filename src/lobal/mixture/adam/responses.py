@@ -151,12 +151,12 @@ class SparseResponses(Responses):
             tensor.requires_grad_()
 
     def _moments(self, weights: Float[Tensor, "L n"]) -> Iterator[Moments]:
-        shared = self._shared(slice(None))
-        precision = weights / fitc_variance(self._stored.explained, shared)
+        hyperparameters = self._current(slice(None))
+        precision = weights / fitc_variance(self._stored.explained, hyperparameters)
         for part, phi in self._stored.slices():
-            yield moments(phi, self.points.y[part], shared, precision=precision[:, part])
+            yield moments(phi, self.points.y[part], hyperparameters, precision=precision[:, part])
 
-    def _shared(self, rows: Rows) -> Hyperparameters:
+    def _current(self, rows: Rows) -> Hyperparameters:
         noise = self._log_noise.exp() if self._given_noise is None else self._given_noise[rows]
         return Hyperparameters(self._mean, self._log_scale.exp(), noise)
 
@@ -169,12 +169,12 @@ class SparseResponses(Responses):
 
     def at(self, rows: Rows) -> Response:
         phi = self._stored[rows]
-        shared = self._shared(rows)
-        mean = predictive_mean(phi, self._whitened_mean, shared.mean, shared.scale)
+        hyperparameters = self._current(rows)
+        mean = predictive_mean(phi, self._whitened_mean, hyperparameters.mean, hyperparameters.scale)
         log_likelihood = expected_log_likelihood(
             self.points.y[rows] - mean,
-            fitc_variance(self._stored.explained[:, rows], shared),
-            shared.scale * self._covariance.quadratic(phi),
+            fitc_variance(self._stored.explained[:, rows], hyperparameters),
+            hyperparameters.scale * self._covariance.quadratic(phi),
         )
         return Response(mean, log_likelihood)
 
@@ -202,10 +202,10 @@ class SparseResponses(Responses):
         return predictive_mean(self._phi_validation, self._whitened_mean, self._mean, self._log_scale.exp())
 
     def experts(self) -> SparseExperts:
-        shared = self._shared(slice(None))
+        hyperparameters = self._current(slice(None))
         return SparseExperts(
             features=self._stored.features,
-            hyperparameters=Hyperparameters(*(tensor.detach().clone() for tensor in shared)),
+            hyperparameters=Hyperparameters(*(tensor.detach().clone() for tensor in hyperparameters)),
             whitened_mean=self._whitened_mean.detach().clone(),
             covariance=self._covariance.snapshot(),
         )
@@ -229,10 +229,10 @@ class SparseResponses(Responses):
     def _validation_moments(self, gate: Gate) -> Iterator[Moments]:
         validation = self.validation
         noise = self._log_noise.exp() if validation.noise is None else validation.noise
-        shared = Hyperparameters(self._mean, self._log_scale.exp(), noise)
+        hyperparameters = Hyperparameters(self._mean, self._log_scale.exp(), noise)
         weights = gate(validation.X).mT * validation.weight / self.points.weight.mean()
-        precision = weights / fitc_variance(nystroem_diagonal(self._phi_validation), shared)
-        yield moments(self._phi_validation, validation.y, shared, precision=precision)
+        precision = weights / fitc_variance(nystroem_diagonal(self._phi_validation), hyperparameters)
+        yield moments(self._phi_validation, validation.y, hyperparameters, precision=precision)
 
     def _gate_weights(self, gate: Float[Tensor, "n L"]) -> Float[Tensor, "L n"]:
         return gate.mT * (self.points.weight / self.points.weight.mean())

@@ -1,9 +1,9 @@
 """Hyperparameters chosen by validation: Algorithm 2, `hyper_init`, for the mixture that Adam trains.
 
-One decision after the other, in the order of Sec. 4.4.3, each kept in a record. What the user gave stays: the bandwidth
-of experts or gate, the ladder unless it is adaptive. The numbers of inducing points in the settings are the most there
-may be. Differences from the paper: an extension of the ladder has to lower the validation error, since a softmax never
-leaves an expert quite unused; and in the end the settings that were given stay if those found did worse.
+One decision after the other, in the order of Sec. 4.4.3, each recorded. Bandwidths that the user gave are kept. The
+numbers of inducing points in the settings are upper bounds. Differences from the paper: an extension of the ladder has
+to lower the validation error, since a softmax leaves no expert entirely unused; and if the tuned settings validate
+worse than the given ones, the given ones are returned.
 """
 
 import logging
@@ -17,14 +17,18 @@ import torch
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import scale_inputs
 from lobal.mixture.adam.candidates import CandidateTrainer, Outcome
-from lobal.mixture.adam.training import AdamSettings, elbo
-from lobal.mixture.decisions import Decision, Report, Trial, Tuned, Value
-from lobal.mixture.fit import FLAT, GATE_WIDTH, MixtureSettings, TrainingData, global_start, steering_labels
-from lobal.mixture.ladder import CHANGES, extended, trimmed
+from lobal.mixture.adam.fit import GATE_WIDTH, adam_settings, gate_width, validation_labels
+from lobal.mixture.adam.objective import elbo
+from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.data import TrainingData
+from lobal.mixture.ladder import CHANGES, extended, largest_useful, trimmed
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.start import global_start
+from lobal.mixture.tuning_record import Decision, Report, Trial, Tuned, Value
 
 logger = logging.getLogger(__name__)
 
-# The paper names where to begin (here in the FIRST_ constants) and the direction; the steps are of 2 or about sqrt(10).
+# The paper gives the first values (the FIRST_ constants) and the direction; the steps are of 2 or about sqrt(10).
 LEARNING_RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # eta_0, tried upwards until one is large enough
 FIRST_HYPERPARAMETER_RATE, HYPERPARAMETER_RATES = 0.2, (1.0, 0.5, 0.1, 0.05)  # eta_H
 BATCHES = (2, 4, 8)  # B = n_0, then n_0 over these
@@ -33,7 +37,7 @@ GATE_WIDTHS = (1.0, 3.0, 10.0)  # sigma_G in units of the global bandwidth
 FIRST_GATE_SCALE, GATE_SCALES = 10.0, (1.0, 10.0, 100.0)  # lambda_G
 FIRST_GATE_RATE, GATE_RATES = 1.0, (0.5, 0.25)  # eta_G
 FIRST_PENALTY, PENALTIES = 0.01, (0.0, 0.03, 0.1, 0.3, 1.0)  # theta, in nats
-SQUARED_PENALTY = 0.01  # what a nat of theta is where labels have no noise, in variances of the labels
+SQUARED_PENALTY = 0.01  # one nat of theta in units of the labels' variance, for the squared error objective
 FIRST_GATE_NOISE, GATE_NOISES = 0.1, (0.0, 0.3, 1.0)  # s_0
 SPARSITIES = (4, 3, 2, 1)  # kappa
 
@@ -41,16 +45,15 @@ SPARSITIES = (4, 3, 2, 1)  # kappa
 def tuned_adam(
     data: TrainingData,
     settings: MixtureSettings,
-    training: AdamSettings,
     generator: torch.Generator,
     budget: int,
     report: Report | None,
 ) -> Tuned:
     """Algorithm 2, with at most `budget` trainings."""
-    if settings.dense:
-        raise ValueError("Adam's settings are tuned for sparse experts only, got exact ones; turn tuning off")
-    steering_labels(data)  # says what to do where there are no validation labels
-    tuning = _Tuning(data, settings, training, generator, budget, report)
+    if settings.exact:
+        raise ValueError("tuning='full' under Adam needs sparse experts, got exact ones; use tuning='off'")
+    validation_labels(data)  # raises an error if there are none
+    tuning = _Tuning(data, settings, generator, budget, report)
     tuning.choose_rates()
     tuning.begin_mixture()
     tuning.choose_gate()
@@ -58,54 +61,53 @@ def tuned_adam(
     tuning.move_ladder()
     tuning.choose_gate_noise()
     tuning.lower_sparsity()
-    return Tuned(tuning.in_the_end(), tuning.decisions)
+    return Tuned(tuning.better_settings(), tuning.decisions)
 
 
 @final
 class _Tuning:
-    """The incumbent settings, how they did, and the decisions that led to them."""
+    """The incumbent settings, their outcome, and the decisions that led to them."""
 
     def __init__(
         self,
         data: TrainingData,
         settings: MixtureSettings,
-        training: AdamSettings,
         generator: torch.Generator,
         budget: int,
         report: Report | None,
     ) -> None:
         self.decisions: list[Decision] = []
         self._given, self._report = settings, report
-        self._points = data.known()
+        self._points = data.for_training()
         start = global_start(data.points, settings, generator)
-        self._global_bandwidth, self._shared = start.global_bandwidth, start.shared
+        self._start = start
         self._candidates = CandidateTrainer(data, start, generator, budget)
         n, m_E = len(self._points), min(len(self._points), settings.n_inducing)
         m_G = min(max(n // 4, 1), settings.n_gate_inducing)
-        self._settings = replace(settings, shared=start.shared, n_inducing=m_E, n_gate_inducing=m_G)
-        self._training = training
+        self._settings = replace(settings, shared_bandwidth=start.shared_bandwidth, n_inducing=m_E, n_gate_inducing=m_G)
         self._as_given = self._candidates.run(self._settings)
         self._best: Outcome | None = None
         self._note("m_E, m_G", [self._as_given.as_trial((m_E, m_G))], (m_E, m_G))
 
     def choose_rates(self) -> None:
-        """Lines 10 and 11: eta_0, eta_H and B on a single expert, which has to learn from its prior."""
-        n = len(self._points)
-        one = torch.ones_like(self._given.bandwidths[:1])
-        kept = self._settings
-        self._settings = replace(kept, bandwidths=one)
-        self._training = replace(
-            self._training, kappa=1, penalty=0.0, hyperparameter_rate=FIRST_HYPERPARAMETER_RATE, batch_size=n
+        """Lines 10 and 11: eta_0, eta_H and B on a single expert that starts from its prior."""
+        n, ladder = len(self._points), self._given.bandwidths
+        self._settings = self._with(
+            bandwidths=torch.ones_like(ladder[:1]),
+            kappa=1,
+            penalty=0.0,
+            hyperparameter_rate=FIRST_HYPERPARAMETER_RATE,
+            batch_size=n,
         )
         self._choose_learning_rate()
         rates = [(rate, {"hyperparameter_rate": rate}) for rate in HYPERPARAMETER_RATES]
         self._compare("eta_H", FIRST_HYPERPARAMETER_RATE, rates, untrained=True)
         sizes = [n // parts for parts in BATCHES if n // parts >= SMALLEST_BATCH]
         self._compare("B", n, [(b, {"batch_size": b}) for b in sizes], while_better=True, untrained=True)
-        self._settings = kept
+        self._settings = self._with(bandwidths=ladder)
 
     def _choose_learning_rate(self) -> None:
-        """Upwards while the first steps all go down, then back down while that validates better."""
+        """Upwards while the objective falls in all first epochs, then downwards while that validates better."""
         trials: list[Trial] = []
         for rate in LEARNING_RATES[: self._candidates.left]:
             outcome = self._try_rate(rate, trials, probe=rate != LEARNING_RATES[-1])
@@ -129,14 +131,9 @@ class _Tuning:
 
     def begin_mixture(self) -> None:
         """Lines 12 to 15: the ladder around the global bandwidth, and initial values of the rest."""
-        width = self._given.gate_bandwidth
-        self._settings = replace(
-            self._settings,
-            gate_bandwidth=GATE_WIDTH * self._global_bandwidth if width is None else width,
+        self._settings = self._with(
+            gate_bandwidth=gate_width(self._start, self._given),
             gate_scale=FIRST_GATE_SCALE,
-        )
-        self._training = replace(
-            self._training,
             kappa=len(self._given.bandwidths),
             gate_rate=FIRST_GATE_RATE,
             penalty=self._in_units(FIRST_PENALTY),
@@ -144,15 +141,15 @@ class _Tuning:
         )
         self._best = None
         if self._candidates.left:
-            outcome, L = self._candidates.run(self._with()), len(self._given.bandwidths)
-            self._take(self._with(), outcome)
+            outcome, L = self._candidates.run(self._settings), len(self._given.bandwidths)
+            self._take(self._settings, outcome)
             self._note("L", [outcome.as_trial(L)], L)
 
     def choose_gate(self) -> None:
         """Lines 16 and 17: sigma_G and lambda_G on a grid, then eta_G downwards."""
         if self._given.gate_bandwidth is None:
             grid = [pair for pair in product(GATE_WIDTHS, GATE_SCALES) if pair != (GATE_WIDTH, FIRST_GATE_SCALE)]
-            bandwidths = {width: {"gate_bandwidth": width * self._global_bandwidth} for width in GATE_WIDTHS}
+            bandwidths = {width: {"gate_bandwidth": width * self._start.global_bandwidth} for width in GATE_WIDTHS}
             pairs = [((w, scale), {**bandwidths[w], "gate_scale": scale}) for w, scale in grid]
             self._compare("sigma_G / global bandwidth, lambda_G", (GATE_WIDTH, FIRST_GATE_SCALE), pairs)
         else:
@@ -169,8 +166,7 @@ class _Tuning:
         """Line 18: more bandwidths beyond ends that are in use, fewer at ends that are not."""
         if not self._given.adaptive:
             return
-        scaled = scale_inputs(self._points.X, self._shared)
-        largest = FLAT * (scaled.amax(dim=0) - scaled.amin(dim=0)).max().item()
+        largest = largest_useful(scale_inputs(self._points.X, self._start.shared_bandwidth))
         self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
         self._change_ladder(trimmed, self._is_as_good)
 
@@ -179,7 +175,7 @@ class _Tuning:
         self._compare("s_0", FIRST_GATE_NOISE, [(noise, {"gate_noise": noise}) for noise in GATE_NOISES])
 
     def lower_sparsity(self) -> None:
-        """Line 19: kappa as low as it gets without loss, all trainings going on from the best so far."""
+        """Line 19: the smallest kappa without loss; every training continues from the best state so far."""
         if self._best is None:
             return
         L = len(self._settings.bandwidths)
@@ -191,19 +187,19 @@ class _Tuning:
             if kappa == L:
                 self._best = outcome if self._is_better(outcome) else self._best
             elif self._is_as_good(outcome):
-                self._training = replace(self._training, kappa=kappa)
+                self._settings = self._with(kappa=kappa)
             else:
                 break
         self._note("kappa", trials, self._training.kappa)
 
-    def in_the_end(self) -> MixtureSettings:
-        """The incumbent, unless it did worse than the settings that were given."""
+    def better_settings(self) -> MixtureSettings:
+        """The incumbent, or the given settings if these validated better."""
         trials, is_tuned = [self._as_given.as_trial("as given", known=True)], False
         if self._best is not None:
             trials.append(self._best.as_trial("tuned", known=True))
             is_tuned = self._best.error <= self._as_given.error
         self._note("settings", trials, "tuned" if is_tuned else "as given")
-        return self._with() if is_tuned else self._given
+        return self._settings if is_tuned else self._given
 
     def _compare(
         self,
@@ -214,7 +210,7 @@ class _Tuning:
         while_better: bool = False,
         untrained: bool = False,
     ) -> None:
-        """Try changes of the incumbent and keep the best; `while_better` ends at the first that is not better."""
+        """Try changes of the incumbent and keep the best; `while_better` stops at the first that is not better."""
         if self._best is None:
             return
         trials, chosen = [self._best.as_trial(incumbent, known=True)], incumbent
@@ -253,16 +249,19 @@ class _Tuning:
             if not accepted:
                 return
 
+    @property
+    def _training(self) -> AdamSettings:
+        return adam_settings(self._settings)
+
     def _with(self, **changes: Any) -> MixtureSettings:  # noqa: ANN401 - values of either kind of settings
-        """The incumbent with changes to the settings of the mixture or of its training."""
+        """The incumbent with other settings of the mixture or of its training."""
         inner = {name: value for name, value in changes.items() if name in AdamSettings.__dataclass_fields__}
         outer = {name: value for name, value in changes.items() if name not in inner}
         return replace(self._settings, **outer, training=replace(self._training, **inner))
 
     def _take(self, candidate: MixtureSettings, outcome: Outcome) -> None:
-        assert isinstance(candidate.training, AdamSettings)
         if outcome.end == "finished":
-            self._settings, self._training, self._best = candidate, candidate.training, outcome
+            self._settings, self._best = candidate, outcome
 
     def _is_better(self, outcome: Outcome) -> bool:
         return outcome.end == "finished" and (self._best is None or outcome.error < self._best.error)

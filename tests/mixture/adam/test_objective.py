@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.mixture.objective import (
+from lobal.mixture.adam.objective import (
     expert_shares,
-    gated_mean,
     gated_negative_elbo,
     mixture_squared_error,
     small_bandwidth_penalty,
 )
+from lobal.mixture.gate import gated_mean
 
 B, L = 20, 4
 

@@ -1,10 +1,34 @@
 """The training objective of Sec. 4.4.1: gate-weighted ELBO or mean squared error, and the bandwidth penalty."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
+from lobal.core.dataset import LabelledSet
+from lobal.mixture.adam.responses import Response
+from lobal.mixture.gate import gated_mean
+from lobal.mixture.ladder import steps_down
+
+Objective: TypeAlias = Callable[[Float[Tensor, "b L"], Response, LabelledSet, Float[Tensor, " L"], int], Scalar]
+
+
+def elbo(
+    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+) -> Scalar:
+    """The gate-weighted negative ELBO, for noisy labels."""
+    return gated_negative_elbo(gate, response.log_likelihood, batch.weight, divergence, n)
+
+
+def squared_error(
+    gate: Float[Tensor, "b L"], response: Response, batch: LabelledSet, divergence: Float[Tensor, " L"], n: int
+) -> Scalar:
+    """The mixture's mean squared error, for (almost) noise-free labels; divergence and n are not used."""
+    del divergence, n
+    return mixture_squared_error(gate, response.mean, batch.y, batch.weight)
 
 
 def expert_shares(gate: Float[Tensor, "b L"], weight: Float[Tensor, " b"]) -> Float[Tensor, " L"]:
@@ -18,8 +42,7 @@ def small_bandwidth_penalty(shares: Float[Tensor, " L"]) -> Scalar:
     One at equal loads, zero if the largest bandwidth carries everything, two if the smallest does.
     """
     L = len(shares)
-    steps_down = torch.arange(L - 1, -1, -1, dtype=shares.dtype, device=shares.device)
-    return 2.0 / max(L - 1, 1) * (shares @ steps_down) / shares.sum()
+    return 2.0 / max(L - 1, 1) * (shares @ steps_down(L, like=shares)) / shares.sum()
 
 
 def gated_negative_elbo(
@@ -45,8 +68,3 @@ def mixture_squared_error(
 ) -> Scalar:
     """w_B^-1 sum_b w_b (y_b - f(x_b))^2, the objective for noise-free problems and the validation figure."""
     return weight @ (y - gated_mean(gate, mean)).square() / weight.sum()
-
-
-def gated_mean(gate: Float[Tensor, "n L"], mean: Float[Tensor, "L n"]) -> Float[Tensor, " n"]:
-    """f(x) = sum_l G(x)_l y_l(x), Eq. (eq:fMoE)."""
-    return torch.einsum("nl,ln->n", gate, mean)

@@ -7,19 +7,19 @@ import torch
 from lobal.core.dataset import LabelledSet
 from lobal.experts.interface import Experts, Posterior
 from lobal.experts.leave_one_out import exact_leave_one_out
-from lobal.mixture.fit import FittedMixture
-from lobal.mixture.squared_errors import left_out_answers, left_out_errors, squared_errors
+from lobal.mixture.leave_one_out import left_out_by_expert, left_out_residuals, squared_residuals
+from lobal.mixture.model import FittedMixture
 from tests.mixture.test_fit import ANALYTIC, data, fit
 
 
 def fitted(**changes: object) -> tuple[FittedMixture, LabelledSet]:
     training = data()
-    return fit(training, training=ANALYTIC, **changes), training.known()
+    return fit(training, training=ANALYTIC, **changes), training.for_training()
 
 
 def test_residuals_alone_have_one_degree_of_freedom_each() -> None:
     X, residual = torch.rand(5, 2).double(), torch.randn(5).double()
-    errors = squared_errors(X, residual)
+    errors = squared_residuals(X, residual)
     assert torch.equal(errors.total, residual.square())
     assert torch.equal(errors.freedom, torch.ones(5).double())
     assert torch.equal(errors.model_variance, torch.zeros(5).double())
@@ -29,7 +29,7 @@ def test_repeated_inputs_speak_by_their_distances_to_their_own_mean() -> None:
     X = torch.tensor([[1.0], [0.0], [1.0], [1.0]]).double()
     labels = torch.tensor([1.0, 7.0, 2.0, 6.0]).double()
     residual, u = torch.full((4,), 3.0).double(), torch.full((4,), 0.5).double()
-    errors = squared_errors(X, residual, labels=labels, model_variance=u)
+    errors = squared_residuals(X, residual, labels=labels, model_variance=u)
     assert errors.X[:, 0].tolist() == [0.0, 1.0]
     assert errors.total.tolist() == [9.0, pytest.approx(4.0 + 1.0 + 9.0)]
     assert errors.freedom.tolist() == [1.0, 2.0]
@@ -39,15 +39,15 @@ def test_repeated_inputs_speak_by_their_distances_to_their_own_mean() -> None:
 def test_labels_change_nothing_where_no_input_is_repeated() -> None:
     X, residual = torch.rand(6, 1).double(), torch.randn(6).double()
     for with_labels, without in zip(
-        squared_errors(X, residual, labels=torch.randn(6).double()), squared_errors(X, residual), strict=True
+        squared_residuals(X, residual, labels=torch.randn(6).double()), squared_residuals(X, residual), strict=True
     ):
         assert torch.equal(with_labels, without)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_a_mixture_leaves_what_its_training_said(dense: bool) -> None:
-    found, points = fitted(dense=dense)
-    errors = left_out_errors(found.mixture, points)
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_mixture_leaves_what_its_training_said(exact: bool) -> None:
+    found, points = fitted(exact=exact)
+    errors = left_out_residuals(found.mixture, points)
     assert found.residual is not None
     # The noise has been learned once more since the gate was.
     assert torch.allclose(errors.total.sqrt(), found.residual.abs(), atol=0.05 * found.residual.std().item())
@@ -56,7 +56,7 @@ def test_a_mixture_leaves_what_its_training_said(dense: bool) -> None:
 
 def test_squares_are_noise_and_model_variance_together() -> None:
     found, points = fitted()
-    errors = left_out_errors(found.mixture, points)
+    errors = left_out_residuals(found.mixture, points)
     together = errors.model_variance + found.hyperparameters.noise
     spread = math.sqrt(2.0 / len(points))  # of the mean of squared standard normals
     assert (errors.total / together).mean().item() == pytest.approx(1.0, abs=4.0 * spread)
@@ -65,8 +65,8 @@ def test_squares_are_noise_and_model_variance_together() -> None:
 def test_known_noise_is_no_part_of_the_models_variance() -> None:
     found, points = fitted()
     noise = found.hyperparameters.noise.expand(len(points))
-    known = left_out_errors(found.mixture, replace(points, noise=noise))
-    learned = left_out_errors(found.mixture, points)
+    known = left_out_residuals(found.mixture, replace(points, noise=noise))
+    learned = left_out_residuals(found.mixture, points)
     for a, b in zip(known, learned, strict=True):
         assert torch.allclose(a, b)
 
@@ -74,20 +74,22 @@ def test_known_noise_is_no_part_of_the_models_variance() -> None:
 def test_importance_weights_do_not_count() -> None:
     found, points = fitted()
     weighted = replace(points, weight=torch.rand(len(points)).double() + 0.1)
-    for a, b in zip(left_out_errors(found.mixture, points), left_out_errors(found.mixture, weighted), strict=True):
+    for a, b in zip(
+        left_out_residuals(found.mixture, points), left_out_residuals(found.mixture, weighted), strict=True
+    ):
         assert torch.equal(a, b)
 
 
 def test_exact_experts_refuse_points_that_are_not_theirs() -> None:
-    found, points = fitted(dense=True)
-    with pytest.raises(ValueError, match="own labels only"):
-        left_out_errors(found.mixture, points[torch.arange(3)])
+    found, points = fitted(exact=True)
+    with pytest.raises(ValueError, match="exactly the training X and y"):
+        left_out_residuals(found.mixture, points[torch.arange(3)])
 
 
 def test_exact_experts_know_their_points_in_any_order() -> None:
-    found, points = fitted(dense=True)
+    found, points = fitted(exact=True)
     order = torch.randperm(len(points))
-    as_fitted, shuffled = (left_out_answers(found.mixture, part) for part in (points, points[order]))
+    as_fitted, shuffled = (left_out_by_expert(found.mixture, part) for part in (points, points[order]))
     assert torch.equal(as_fitted.mean[:, order], shuffled.mean)
     assert torch.equal(as_fitted.mean, exact_leave_one_out(found.mixture.experts).mean)  # type: ignore[arg-type]  # they are exact
 
@@ -102,4 +104,4 @@ def test_foreign_experts_are_refused_by_name() -> None:
 
     found, points = fitted()
     with pytest.raises(TypeError, match="Foreign"):
-        left_out_errors(replace(found.mixture, experts=Foreign()), points)
+        left_out_residuals(replace(found.mixture, experts=Foreign()), points)

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from lobal.mixture.fit import TrainingData
+from lobal.mixture.data import TrainingData, split_labels
+from lobal.mixture.fit import validation_error
 from lobal.mixture.progress import Epoch
-from lobal.mixture.validation import split_labels, validation_error
 from tests.mixture.test_fit import ANALYTIC, data, fit, sample
 
 
@@ -13,18 +13,21 @@ def test_every_label_has_one_use(validation: int | None) -> None:
     split = split_labels(labelled, n_gate=5, validation=validation, generator=torch.Generator())
     assert split.gate_set is not None
     assert (len(split.gate_set), split.validation and len(split.validation)) == (5, validation)
-    assert torch.equal(split.in_the_end().y.sort().values, labelled.y.sort().values)
+    assert torch.equal(split.for_final_fit().y.sort().values, labelled.y.sort().values)
 
 
 def test_labels_given_for_validation_have_no_other_use() -> None:
     labelled, given = sample(40, 0), sample(10, 1)
     split = split_labels(labelled, n_gate=0, validation=given, generator=torch.Generator())
     assert split.validation is given
-    assert torch.equal(split.in_the_end().y.sort().values, labelled.y.sort().values)
+    assert torch.equal(split.for_final_fit().y.sort().values, labelled.y.sort().values)
 
 
 def test_too_few_labels_for_the_experts_are_refused_with_all_numbers() -> None:
-    with pytest.raises(ValueError, match="of 20 labels, 10 steer and 6 train the gate, which leaves fewer than 5"):
+    with pytest.raises(
+        ValueError,
+        match="need at least 5 of 20 labels for the experts, got 4: 10 are for validation and 6 for the gate",
+    ):
         split_labels(sample(20, 0), n_gate=6, validation=10, generator=torch.Generator())
 
 

@@ -1,0 +1,82 @@
+"""The analytic engine on exact experts: the gate learns from their leave-one-out predictions."""
+
+from dataclasses import replace
+
+import torch
+
+from lobal.experts.leave_one_out import exact_leave_one_out, leave_one_out_among_neighbours
+from lobal.mixture.analytic.gate_choice import best_gate, best_gate_features, measures
+from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
+from lobal.mixture.analytic.training import fit_gate, updated_noise, utilities
+from lobal.mixture.data import TrainingData
+from lobal.mixture.ladder import CHANGES, in_use
+from lobal.mixture.model import FittedMixture, Mixture
+from lobal.mixture.progress import Progress
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.start import Start, exact_experts_on
+
+# The most labels in a neighbourhood of the pilot, which costs O(L n NEIGHBOURS^2).
+NEIGHBOURS = 512
+
+
+def fit_exact(
+    data: TrainingData,
+    start: Start,
+    settings: MixtureSettings,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> FittedMixture:
+    """A mixture of exact experts.
+
+    They cost O(L n^3) and are fitted only once: bandwidths and noise come from a pilot.
+    """
+    plan, gates = first_plan(data, start, settings, generator)
+    if settings.pilot:
+        plan = _pilot(plan, start, settings)
+    points, bandwidths, hyperparameters, gate_features, training = plan
+    experts = exact_experts_on(points, hyperparameters, bandwidths, start, settings)
+    predictions = exact_leave_one_out(experts)
+    if settings.pilot:
+        utility = utilities(predictions, points.y, training)
+        gate_features = best_gate_features(gates, points, utility, training, generator)
+    else:
+        training = replace(training, compared=False)
+    trained = best_gate(gate_features, points, predictions, hyperparameters, training)
+    if progress is not None:
+        progress(trained.as_epoch(0))
+    shared = start.shared_bandwidth
+    mixture = Mixture(experts=experts, gate=trained.gate, bandwidths=bandwidths, shared_bandwidth=shared)
+    return FittedMixture(mixture, trained.residual)
+
+
+def _pilot(plan: Plan, start: Start, settings: MixtureSettings) -> Plan:
+    """A plan with the bandwidths that are in use and the noise, from predictions within neighbourhoods.
+
+    A bandwidth is in use if it is with or without the price of leverage. The noise is updated once, from the global
+    expert's: further updates converge slowly where there is none, towards experts that are too certain for their
+    likelihoods to be compared.
+    """
+    points, longer, hyperparameters, gate_features, training = plan
+    phi = gate_features(points.X)[0]
+    for _ in range(CHANGES):
+        bandwidths = longer
+        predictions = leave_one_out_among_neighbours(
+            points,
+            hyperparameters,
+            bandwidths=bandwidths,
+            shared_bandwidth=start.shared_bandwidth,
+            kernel=settings.kernel,
+            most=NEIGHBOURS,
+        )
+        both = measures(training)[:2]  # with the price of leverage and without
+        fits = [fit_gate(gate_features, phi, points, predictions, hyperparameters, measure) for measure in both]
+        shares = torch.stack([fit.shares for fit in fits]).amax(dim=0)
+        longer = extended_ladder(bandwidths, shares, points, start, settings)
+        if len(longer) == len(bandwidths):
+            break
+    if points.noise is None:
+        everything = torch.ones_like(predictions.mean)  # is explained by as many inducing points as labels
+        noise = updated_noise(hyperparameters, everything, predictions, points, fits[0].gate.at_features(phi))
+        hyperparameters = hyperparameters._replace(noise=noise)
+    used = in_use(bandwidths, shares) if settings.adaptive else bandwidths
+    return plan._replace(bandwidths=used, hyperparameters=hyperparameters)

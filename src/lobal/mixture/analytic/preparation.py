@@ -1,0 +1,73 @@
+"""What sparse and exact experts need alike: points with their weights, candidate gates, a longer ladder."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lobal.core.arrays import Bandwidths
+from lobal.core.dataset import LabelledSet
+from lobal.core.kernels import WhitenedFeatures, scale_inputs
+from lobal.experts.interface import Hyperparameters
+from lobal.mixture.analytic.settings import AnalyticSettings
+from lobal.mixture.data import TrainingData
+from lobal.mixture.ladder import extended, largest_useful
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.start import Start, gate_features_at, with_known_noise
+
+# Gate bandwidths in units of the global expert's, from the smoothest to the least smooth, compared on held-out points.
+GATE_WIDTHS = (30.0, 10.0, 3.0)
+
+
+class Plan(NamedTuple):
+    """What a training starts from: given, or found by a pilot."""
+
+    points: LabelledSet
+    bandwidths: Bandwidths
+    hyperparameters: Hyperparameters
+    gate: WhitenedFeatures
+    training: AnalyticSettings
+
+
+def first_plan(
+    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
+) -> tuple[Plan, list[WhitenedFeatures]]:
+    """The plan without a pilot, which has the gate of middle width, and the features of all candidate gates."""
+    training = analytic_settings(settings)
+    points = training_points(data, training)
+    gates = _gate_candidates(points, start, settings, generator)
+    hyperparameters = with_known_noise(start.hyperparameters, points)
+    return Plan(points, settings.bandwidths, hyperparameters, gates[len(gates) // 2], training), gates
+
+
+def analytic_settings(settings: MixtureSettings) -> AnalyticSettings:
+    """The settings of the training, which must be those of the analytic engine."""
+    assert isinstance(settings.training, AnalyticSettings)
+    return settings.training
+
+
+def training_points(data: TrainingData, training: AnalyticSettings) -> LabelledSet:
+    """All labels except those for validation, with equal weights unless weights count in training."""
+    points = data.for_training()
+    return points if training.weighted else replace(points, weight=torch.ones_like(points.weight))
+
+
+def _gate_candidates(
+    points: LabelledSet, start: Start, settings: MixtureSettings, generator: torch.Generator
+) -> list[WhitenedFeatures]:
+    """Features of the candidate gates; of one gate if its bandwidth is given."""
+    if settings.gate_bandwidth is not None:
+        return [gate_features_at(points, settings.gate_bandwidth, settings, generator)]
+    widths = [width * start.global_bandwidth for width in GATE_WIDTHS]
+    return [gate_features_at(points, width, settings, generator) for width in widths]
+
+
+def extended_ladder(
+    bandwidths: Bandwidths, shares: Float[Tensor, " L"], points: LabelledSet, start: Start, settings: MixtureSettings
+) -> Float[Tensor, " longer"]:
+    """The ladder extended beyond the ends that are in use, if it is adaptive."""
+    if not settings.adaptive:
+        return bandwidths
+    return extended(bandwidths, shares, largest_useful(scale_inputs(points.X, start.shared_bandwidth)))
