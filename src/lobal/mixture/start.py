@@ -12,7 +12,7 @@ from lobal.core.kernels import WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.global_expert import fit_global_expert
 from lobal.experts.interface import Hyperparameters
-from lobal.inducing.selection import inducing_points
+from lobal.inducing.select import select_inducing
 from lobal.mixture.settings import MixtureSettings
 
 
@@ -90,5 +90,5 @@ def spread_points(
     weight: Float[Tensor, " n"] | None = None,
 ) -> Float[Tensor, "k d"]:
     """At most m inducing points that represent the weighted inputs, chosen by distances in units of the bandwidth."""
-    scaled = inducing_points(scale_inputs(X, bandwidth), m, generator=generator, weight=weight)
+    scaled = select_inducing(scale_inputs(X, bandwidth), m, generator=generator, weight=weight)
     return scaled @ bandwidth.mT if bandwidth.ndim == 2 else scaled * bandwidth
