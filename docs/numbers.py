@@ -221,6 +221,12 @@ def _other_models() -> str:
     return _markdown(["model", "random", "active", "active, weighted", "rho, active", "rho, weighted"], rows)
 
 
+def _malonaldehyde(test_density: str) -> dict[str, Any]:
+    """rho of each model against the one before: anisotropic, mixture, active, by the RMSE of the forces."""
+    steps = record("malonaldehyde.summary")[test_density]["relative_sample_sizes"]["force_rmse"][:3]
+    return {step["model"]: {name: step[name] for name in ("rho", "standard_error")} for step in steps}
+
+
 # Seconds
 
 
@@ -290,6 +296,8 @@ CURVE = ("doppler_curve_active", "doppler_curve_random", (1024, 2048, 4096, 8192
 DERIVED: dict[str, Callable[[], Any]] = {
     "rho": partial(_rho, *CURVE[:2]),
     "rho_constant_penalty": _constant_penalty,
+    "malonaldehyde_pool": partial(_malonaldehyde, "pool"),
+    "malonaldehyde_uniform": partial(_malonaldehyde, "uniform"),
     "slope": _slope,
     "shrunk": _shrunk,
     "gpytorch_seeds": _seeds,
