@@ -151,7 +151,7 @@ class ActiveLearner:
             return
         self._tell(self._state.enter(points), values)
 
-    def expect(self, batch: Any) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
+    def expect(self, batch: Any) -> None:  # noqa: ANN401 - array-likes
         """Record points that are being labelled already, though nobody asked for them here: they are pending."""
         points = self.candidates.locate(batch)
         if points[0]:
@@ -293,7 +293,7 @@ class ActiveLearner:
     def importance_weights(self) -> Float[ndarray, " n"]:
         """q / p_k at the labelled points: `sample_weight` for any model that is to serve under the test density.
 
-        From ten failures on, p_k is multiplied with the share of points nearby that have a label.
+        Corrected, from ten failures on, for how often labels fail nearby.
         """
         return self._known.importance_weights
 
@@ -366,8 +366,7 @@ class ActiveLearner:
         Args:
             path: the folder.
             noise: the function that the model was given as its `noise`, if it was: functions cannot be saved.
-            pool: the pool, if it was a memory-mapped file that has moved since, or if the campaign's folder does not
-                hold it.
+            pool: the pool, if it was a memory-mapped file that has moved, or if the campaign's folder lacks it.
 
         Raises:
             FileNotFoundError, ValueError: there is no campaign, or it is damaged, or `noise` or `pool` is missing.
@@ -384,7 +383,7 @@ class ActiveLearner:
     def read(
         cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
-        """The same without locking it: for a look at a campaign that another process is running.
+        """The same without locking it, to look at a campaign that another process is running.
 
         Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
         """
