@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
+    "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),
 }
 
 

@@ -1,0 +1,242 @@
+"""The cases run by the present lobal: what it predicts and which points it chooses."""
+
+import math
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+
+import lobal
+from experiments.unchanged.cases import (
+    MOLECULES,
+    Array,
+    ArrayCampaign,
+    Case,
+    Fit,
+    MolecularCampaign,
+    Molecule,
+    inputs_of,
+    labels_of,
+    oracle,
+)
+
+N_TEST = 40  # inputs at which models are compared
+
+
+class Quantity(NamedTuple):
+    """Numbers in a flat list, and the unit of their differences; none for whole numbers, which have to be equal."""
+
+    values: list[float] | list[int]
+    scale: float | None
+
+    @staticmethod
+    def of(values: Any, scale: float) -> "Quantity":  # noqa: ANN401 - whatever NumPy makes an array of
+        """Floats, with a scale."""
+        return Quantity(np.asarray(values, dtype=np.float64).ravel().tolist(), float(scale))
+
+    @staticmethod
+    def relative(values: Any) -> "Quantity":  # noqa: ANN401 - as above
+        """Floats, measured by the largest of them."""
+        return Quantity.of(values, max(np.abs(np.asarray(values, dtype=np.float64)).max(initial=0.0), 1e-300))
+
+    @staticmethod
+    def exact(values: Any) -> "Quantity":  # noqa: ANN401 - as above
+        """Whole numbers."""
+        return Quantity(np.asarray(values, dtype=np.int64).ravel().tolist(), None)
+
+    def difference(self, other: "Quantity") -> float:
+        """The largest difference in units of this quantity's scale; infinite where lengths or whole numbers differ."""
+        one, two = np.asarray(self.values), np.asarray(other.values)
+        if one.shape != two.shape:
+            return math.inf
+        if self.scale is None:
+            return 0.0 if np.array_equal(one, two) else math.inf
+        differences = np.abs(np.where(one == two, 0.0, one - two)) / self.scale
+        return float(np.nan_to_num(differences, nan=math.inf).max(initial=0.0))
+
+
+Result: TypeAlias = dict[str, Quantity]
+
+
+def run_case(case: Case) -> Result:
+    """The case's numbers, by name."""
+    match case:
+        case Fit():
+            return fit_result(case)
+        case ArrayCampaign():
+            return run_array_campaign(case)
+        case MolecularCampaign():
+            return run_molecular_campaign(case)
+
+
+def model_from(options: dict[str, Any], **more: Any) -> lobal.MixtureRegressor:  # noqa: ANN401 - options of any type
+    """An unfitted model with the options of a case, which have the names of version 0.1.0."""
+    return lobal.MixtureRegressor(**{"random_state": 0, "device": "cpu", **options, **more})
+
+
+def fit_result(case: Fit) -> Result:
+    """What a fitted model says at test inputs and about itself."""
+    X = inputs_of(case.d, case.n, seed=0)
+    y = labels_of(case, X, seed=0)
+    more: dict[str, Any] = {}
+    if case.is_weighted:
+        more |= {"sample_weight": 0.5 + X[:, 0], "inducing_weight": 1.5 - X[:, 0]}
+    if case.n_validation:
+        X_validation = inputs_of(case.d, case.n_validation, seed=2)
+        more["validation"] = X_validation, labels_of(case, X_validation, seed=2)
+    model = model_from(case.options).fit(X, y, **more)
+    at, unit = inputs_of(case.d, N_TEST, seed=1), y.std()
+    result = predictions(model, at, unit) | {
+        "noise_variance": Quantity.of(model.noise_variance(at), unit**2),
+        "has_constant_noise": Quantity.exact([model.has_constant_noise]),
+        "inverse_smoothness": Quantity.of([1.0 / model.smoothness_], 1.0),
+        "intrinsic_dimension": Quantity.of([model.intrinsic_dimension_], 1.0),
+        "epochs": Quantity.of([epoch.validation_error for epoch in model.history_], unit),
+        "tuning": Quantity.of([trial.error for step in model.tuning_ for trial in step.trials if trial.error], unit),
+    }
+    if case.options.get("gate_fraction", 0.0) == 0.0:
+        mean, std = model.leave_one_out(X, y)
+        result |= {"left_out_mean": Quantity.of(mean[:N_TEST], unit), "left_out_std": Quantity.of(std[:N_TEST], unit)}
+    return result
+
+
+def predictions(model: lobal.MixtureRegressor, at: Float[ndarray, "m d"], unit: float) -> Result:
+    """What a fitted model says at inputs; `unit` is the labels' standard deviation."""
+    mean, std = model.predict(at, return_std=True)
+    return {
+        "mean": Quantity.of(mean, unit),
+        "std": Quantity.of(std, unit),
+        "uncertainty": Quantity.of(model.uncertainty(at), unit**2),
+        "local_bandwidth": Quantity.relative(model.local_bandwidth(at)),
+        "local_complexity": Quantity.relative(model.local_complexity(at)),
+        "gate": Quantity.of(model.gate(at), 1.0),
+        "noise": Quantity.of([model.noise_], unit**2),
+        "validation_error": Quantity.of([model.validation_error_], unit),
+    }
+
+
+def run_array_campaign(case: ArrayCampaign) -> Result:
+    """The points that a learner asks for, and what it knows in the end."""
+    X = inputs_of(case.d, case.n_pool or 1, seed=3)
+    is_box = case.n_pool is None
+    space = lobal.Box([0.0] * case.d, [1.0] * case.d, **case.space) if is_box else lobal.Pool(X, **case.space)
+    learner = lobal.ActiveLearner(space, model=model_from(case.model), **case.learner)
+    chosen: Result = {}
+    for step, (move, b) in enumerate(case.plan):
+        if move == "ask":
+            points = learner.ask(b)
+            chosen[f"chosen_{step}"] = Quantity.of(points, 1.0) if is_box else Quantity.exact(points)
+        else:
+            points = learner.pending[:b] if move == "tell" else _others(case, learner, b)
+            learner.tell(points, oracle(points if is_box else X[points], case.failing))
+    unit = learner.labelled.y.std()
+    sample = slice(None, None, len(learner.training_density()) // N_TEST)
+    model = learner.model
+    assert model is not None  # there are labels enough
+    return {
+        **chosen,
+        **steps_result(learner.history, unit),
+        **predictions(model, inputs_of(case.d, N_TEST, seed=4), unit),
+        "labels": Quantity.of(learner.labelled.y, unit),
+        "chosen_failed": Quantity.of(learner.failed, 1.0),
+        "training_density": Quantity.relative(learner.training_density()[sample]),
+        "superior_density": Quantity.relative(learner.superior_density()[sample]),
+        "complexity": Quantity.relative(learner.local_complexity()[sample]),
+        "importance_weights": Quantity.relative(learner.importance_weights()[:N_TEST]),
+        "headroom": Quantity.of([1.0 - learner.expected_savings()], 1.0),
+        "intrinsic_dimension": Quantity.of([learner.settings.dimension], 1.0),
+    }
+
+
+def _others(case: ArrayCampaign, learner: lobal.ActiveLearner, b: int) -> Array:
+    """Points that were not asked for: inputs in a box, or the last rows of a pool that have not been used."""
+    if case.n_pool is None:
+        return inputs_of(case.d, b, seed=5)
+    used = np.concatenate([learner.labelled.candidate, learner.pending, learner.failed])
+    return np.setdiff1d(np.arange(case.n_pool), used)[-b:]
+
+
+def steps_result(history: Any, unit: float) -> Result:  # noqa: ANN401 - lobal's history, wherever it lives
+    """What every step of a campaign found out; minus one stands for what was not known."""
+
+    def column(name: str) -> list[float]:
+        values = [getattr(step, name) for step in history]
+        return [-1.0 if value is None else value for value in values]
+
+    return {
+        "step_sizes": Quantity.exact(column("size")),
+        "step_n_inducing": Quantity.exact([column("n_inducing"), column("n_gate_inducing")]),
+        "step_gammas": Quantity.relative([column("gamma_1"), column("gamma_2")]),
+        "step_validation_errors": Quantity.of(column("validation_error"), unit),
+        "step_noise": Quantity.of(column("noise"), unit**2),
+        "step_attainable": Quantity.of(column("attainable"), 1.0),
+    }
+
+
+def run_molecular_campaign(case: MolecularCampaign) -> Result:
+    """The rows that a campaign asks for, its densities, and what its force field says in the end."""
+    from lobal.molecules.fitting import FieldSettings
+    from lobal.molecules.mixture import GateSettings
+
+    from lobal.molecules.campaign import ForceFieldCampaign
+    from lobal.molecules.campaign_record import CampaignSettings
+    from lobal.molecules.density import WIDTH
+
+    if case.density_width != WIDTH:
+        raise ValueError(f"this version has one width of the density, {WIDTH}, got {case.density_width}")
+    gate = GateSettings(inducing=case.n_gate_inducing)
+    settings = CampaignSettings(
+        test_density=case.test_density,
+        dimension=case.dimension,
+        field=FieldSettings(gate=gate, device="cpu", **case.field),
+        **case.settings,
+    )
+    molecule = MOLECULES[case.atoms]
+    pool, validation = trajectory(molecule, case.n_pool, seed=0), trajectory(molecule, 20, seed=1)
+    energies, forces = molecule.labels(pool.R.numpy())
+    campaign = ForceFieldCampaign.create(None, pool, settings, validation=validation)
+    chosen: Result = {}
+    for step, (move, b) in enumerate(case.plan):
+        if move == "ask":
+            chosen[f"chosen_{step}"] = Quantity.exact(campaign.ask(b))
+            continue
+        labelled = campaign.labelled.row
+        assert labelled is not None  # they are rows of the pool
+        used = [*labelled.tolist(), *campaign.pending, *campaign.failed]
+        rows = campaign.pending[:b] if move == "tell" else np.setdiff1d(np.arange(case.n_pool), used)[-b:]
+        failing = rows % 17 == 3
+        campaign.tell(rows, np.where(failing, np.nan, energies[rows]), forces[rows])
+    field, at, unit = campaign.fit(), molecule.positions(5, seed=2), forces.std()
+    energies_at, forces_at = field.predict(at)
+    errors = [fit.errors for fit in campaign.fits if fit.errors is not None]
+    return {
+        **chosen,
+        **steps_result(campaign.history, unit),
+        "chosen_failed": Quantity.exact(campaign.failed),
+        "chosen_labelled": Quantity.exact(campaign.labelled.row),
+        "energies": Quantity.of(energies_at, energies.std()),
+        "forces": Quantity.of(forces_at, unit),
+        "local_bandwidth": Quantity.relative(field.local_bandwidth(at)),
+        "shared_bandwidth": Quantity.relative(field.kernel.shared),
+        "fit_force_errors": Quantity.of([error.force_rmse for error in errors], unit),
+        "fit_energy_errors": Quantity.of([error.energy_rmse for error in errors], energies.std()),
+        "pool_density": Quantity.relative(campaign.pool_density),
+        "test_density": Quantity.relative(campaign.test_density),
+        "training_density": Quantity.relative(campaign.density),
+        "complexity": Quantity.relative(campaign.complexity),
+        "superior_density": Quantity.relative(campaign.superior_density()),
+    }
+
+
+def trajectory(molecule: Molecule, n: int, seed: int) -> Any:  # noqa: ANN401 - lobal's, wherever it lives
+    """Labelled configurations of a molecule."""
+    from lobal.molecules.trajectory import Trajectory
+
+    R = molecule.positions(n, seed)
+    energies, forces = (torch.from_numpy(part) for part in molecule.labels(R))
+    species = torch.tensor(molecule.species)
+    return Trajectory(
+        source="generated", units="eV and Ang", species=species, R=torch.from_numpy(R), energies=energies, forces=forces
+    )
