@@ -4,19 +4,16 @@ import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from numpy import ndarray
 
 import lobal
 from experiments.unchanged.cases import (
-    MOLECULES,
     Array,
     ArrayCampaign,
     Case,
     Fit,
     MolecularCampaign,
-    Molecule,
     inputs_of,
     labels_of,
     oracle,
@@ -177,66 +174,4 @@ def steps_result(history: Any, unit: float) -> Result:  # noqa: ANN401 - lobal's
 
 def run_molecular_campaign(case: MolecularCampaign) -> Result:
     """The rows that a campaign asks for, its densities, and what its force field says in the end."""
-    from lobal.molecules.fitting import FieldSettings
-    from lobal.molecules.mixture import GateSettings
-
-    from lobal.molecules.campaign import ForceFieldCampaign
-    from lobal.molecules.campaign_record import CampaignSettings
-    from lobal.molecules.density import WIDTH
-
-    if case.density_width != WIDTH:
-        raise ValueError(f"this version has one width of the density, {WIDTH}, got {case.density_width}")
-    gate = GateSettings(inducing=case.n_gate_inducing)
-    settings = CampaignSettings(
-        test_density=case.test_density,
-        dimension=case.dimension,
-        field=FieldSettings(gate=gate, device="cpu", **case.field),
-        **case.settings,
-    )
-    molecule = MOLECULES[case.atoms]
-    pool, validation = trajectory(molecule, case.n_pool, seed=0), trajectory(molecule, 20, seed=1)
-    energies, forces = molecule.labels(pool.R.numpy())
-    campaign = ForceFieldCampaign.create(None, pool, settings, validation=validation)
-    chosen: Result = {}
-    for step, (move, b) in enumerate(case.plan):
-        if move == "ask":
-            chosen[f"chosen_{step}"] = Quantity.exact(campaign.ask(b))
-            continue
-        labelled = campaign.labelled.row
-        assert labelled is not None  # they are rows of the pool
-        used = [*labelled.tolist(), *campaign.pending, *campaign.failed]
-        rows = campaign.pending[:b] if move == "tell" else np.setdiff1d(np.arange(case.n_pool), used)[-b:]
-        failing = rows % 17 == 3
-        campaign.tell(rows, np.where(failing, np.nan, energies[rows]), forces[rows])
-    field, at, unit = campaign.fit(), molecule.positions(5, seed=2), forces.std()
-    energies_at, forces_at = field.predict(at)
-    errors = [fit.errors for fit in campaign.fits if fit.errors is not None]
-    return {
-        **chosen,
-        **steps_result(campaign.history, unit),
-        "chosen_failed": Quantity.exact(campaign.failed),
-        "chosen_labelled": Quantity.exact(campaign.labelled.row),
-        "energies": Quantity.of(energies_at, energies.std()),
-        "forces": Quantity.of(forces_at, unit),
-        "local_bandwidth": Quantity.relative(field.local_bandwidth(at)),
-        "shared_bandwidth": Quantity.relative(field.kernel.shared),
-        "fit_force_errors": Quantity.of([error.force_rmse for error in errors], unit),
-        "fit_energy_errors": Quantity.of([error.energy_rmse for error in errors], energies.std()),
-        "pool_density": Quantity.relative(campaign.pool_density),
-        "test_density": Quantity.relative(campaign.test_density),
-        "training_density": Quantity.relative(campaign.density),
-        "complexity": Quantity.relative(campaign.complexity),
-        "superior_density": Quantity.relative(campaign.superior_density()),
-    }
-
-
-def trajectory(molecule: Molecule, n: int, seed: int) -> Any:  # noqa: ANN401 - lobal's, wherever it lives
-    """Labelled configurations of a molecule."""
-    from lobal.molecules.trajectory import Trajectory
-
-    R = molecule.positions(n, seed)
-    energies, forces = (torch.from_numpy(part) for part in molecule.labels(R))
-    species = torch.tensor(molecule.species)
-    return Trajectory(
-        source="generated", units="eV and Ang", species=species, R=torch.from_numpy(R), energies=energies, forces=forces
-    )
+    raise NotImplementedError(f"molecules of {case.atoms}")
