@@ -12,6 +12,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
 - `doppler_active.py`: active and random campaigns on the Doppler function
 - `doppler_curves.py`: table and learning curves from the files of both arms
+- `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
 - `malonaldehyde.py`, `malonaldehyde_report.py`: force fields of malonaldehyde
 - `noise.py`: estimated noise variance compared with replicates

@@ -25,6 +25,12 @@ EXPERIMENTS = {
     ),
     "doppler_active": Experiment("experiments.doppler_active:main", "one arm, active or random, over seeds"),
     "doppler_curves": Experiment("experiments.doppler_curves:main", "table and figure from the files of both arms"),
+    "inducing_density": Experiment(
+        "experiments.inducing_density:main", "density and cost of inducing points by method"
+    ),
+    "inducing_errors": Experiment(
+        "experiments.inducing_errors:main", "errors with default inducing points and k-means"
+    ),
     "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
     "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
