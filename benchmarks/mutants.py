@@ -33,7 +33,11 @@ COPIED = ("src", "tests", "experiments", "benchmarks", "docs", "pyproject.toml",
 ROOMS = {
     "core": ("tests/core", "tests/experts", "tests/active/test_designs.py", "tests/active/test_learner.py"),
     "active": ("tests/active",),
-    "mixture/analytic": ("tests/mixture/analytic", "tests/mixture/test_estimator_analytic.py", "tests/mixture"),
+    "mixture/analytic": (
+        "tests/mixture/analytic",
+        "tests/mixture/test_estimator_analytic.py",
+        "tests/mixture/test_fit.py",
+    ),
 }
 BROKEN = (3, 4, 5)  # pytest's exit codes for internal errors, wrong usage and no tests
 FIRST = "tests/core/test_comparison.py"  # has to pass before anything is mutated
@@ -255,6 +259,7 @@ def main(
         for future in as_completed([pool.submit(outcome, mutant, limit=limit) for mutant in drawn]):
             mutant, result = future.result()
             counts[result] += 1
+            print(f"{sum(counts.values())} of {len(drawn)}", end="\r", file=sys.stderr, flush=True)
             if result != "killed":
                 line = (TOP / "src/lobal" / mutant.path).read_text().splitlines()[mutant.line - 1].strip()
                 print(f"{result} {mutant.path}:{mutant.line} ({mutant.what})\n    {line}", flush=True)
