@@ -5,7 +5,8 @@ every size it has an isotropic expert, an anisotropic one, and the mixture of an
 the bandwidth of least leave-one-out error. The active arm is a campaign with the mixture. Sigma_E is trained once a
 repetition, on the first configurations of the random arm, and the same in both arms: as in the paper it is a matter of
 preparation, and what arms differ in is configurations alone. Errors are those of energies and forces under q: along the
-trajectories as they are, or each weighed by the inverse of the pool's density there.
+trajectories as they are, or each weighted by the inverse of the pool's density there. Intrinsic dimension and width of
+the density are the paper's; other ones can be tried.
 
 python -m experiments.malonaldehyde $LOBAL_DATA/malonaldehyde_gfn2_500K.npz \
     --grid $LOBAL_DATA/malonaldehyde_gfn2_relaxed_grid.npz --device cuda --output docs/results/malonaldehyde
@@ -14,7 +15,7 @@ python -m experiments.malonaldehyde $LOBAL_DATA/malonaldehyde_gfn2_500K.npz \
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -30,19 +31,20 @@ from torch import Tensor
 
 from experiments.repetitions import Result
 from lobal.active.designs import draw_random
+from lobal.active.learner import ActiveLearner
 from lobal.core.arrays import resolve_device
 from lobal.core.complexity import local_complexity, smoothness_of_fall
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
-from lobal.molecules.campaign import ForceFieldCampaign
-from lobal.molecules.campaign_record import CampaignSettings, descriptors
-from lobal.molecules.density import TEST_DENSITIES, configuration_density, density_of_tests, error_weights
+from lobal.molecules.density import TEST_DENSITIES, configuration_density, error_weights, named_test_density
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import INTRINSIC_DIMENSION, ForceField
+from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart
+from lobal.molecules.space import MoleculePool, descriptors
+from lobal.molecules.surrogate import ForceFieldSurrogate
 
 SIZES = "512,1024,2048"
 TEST_SHARE, TEST_CONFIGURATIONS = 0.2, 4000  # of a single trajectory, and of what is kept in all
@@ -50,6 +52,7 @@ SPLIT_SEED = 0  # the test set is the same for all repetitions
 # The isotropic expert is one of these, which have its best bandwidth between 256 and 4096 configurations inside.
 ISOTROPIC = tuple(2.0 ** (0.5 * step) for step in range(-4, 2))
 MODELS = ISO, ANISO, MIXTURE, ACTIVE = "isotropic", "anisotropic", "mixture", "active"
+DIMENSION, WIDTH = 2.0, 0.03  # the paper's intrinsic dimension, and width of the density in 1 / Angstrom
 MOST_COMPARED = 10_000  # configurations of the pool whose local bandwidths are compared
 
 
@@ -63,11 +66,13 @@ class Setting:
     test: Trajectory
     weight: Float[ndarray, " m"]  # of the test configurations, proportional to q / p_X, one on average
     test_density: str  # q: "pool" or "uniform"
+    dimension: float  # delta
+    width: float  # of the density's kernels
     device: str
 
     def rows(self, n: int, seed: int) -> Tensor:
         """Rows of the pool drawn from q; the first n of those for more."""
-        q = density_of_tests(self.test_density, self.density)
+        q = named_test_density(self.test_density, self.density)
         generator = torch.Generator().manual_seed(seed)
         return draw_random(q / self.density, self.pool.R.flatten(1).numpy(), n, generator=generator)
 
@@ -79,8 +84,9 @@ class Data(NamedTuple):
     density: Float[Tensor, " N"]
     test: Trajectory
     density_at_test: Float[Tensor, " m"]
+    width: float
 
-    def setting(self, test_density: str, device: str) -> Setting:
+    def setting(self, test_density: str, device: str, dimension: float = DIMENSION) -> Setting:
         """The same under one test distribution."""
         return Setting(
             pool=self.pool,
@@ -88,11 +94,13 @@ class Data(NamedTuple):
             test=self.test,
             weight=error_weights(test_density, self.density_at_test).numpy(),
             test_density=test_density,
+            dimension=dimension,
+            width=self.width,
             device=device,
         )
 
 
-def loaded(path: Path, *, device: str, say: Any = print) -> Data:  # noqa: ANN401 - any function of a line
+def loaded(path: Path, *, device: str, width: float = WIDTH, on_status: Callable[[str], None] = print) -> Data:
     """The file's configurations, a share of its trajectories kept for testing, or of its rows if it has but one."""
     trajectory = read_trajectory(path)
     most = round(TEST_SHARE * len(trajectory))
@@ -103,10 +111,10 @@ def loaded(path: Path, *, device: str, say: Any = print) -> Data:  # noqa: ANN40
     pool = trajectory.at((~apart).nonzero()[:, 0])
     permutations = permutation_group(pool.R, pool.species).to(resolve_device(device))
     values, at_test = (descriptors(part.R, device) for part in (pool, test))
-    density = configuration_density(values, values, permutations, on_status=say)
+    density = configuration_density(values, values, permutations, width=width, on_status=on_status)
     # A test configuration counts itself, as those of the pool do: the two densities are then of one kind.
-    own = configuration_density(at_test, values, permutations, on_status=say) + 1.0
-    return Data(pool, density.cpu(), test, own.cpu())
+    own = configuration_density(at_test, values, permutations, width=width, on_status=on_status) + 1.0
+    return Data(pool, density.cpu(), test, own.cpu(), width)
 
 
 def field_settings(setting: Setting) -> ForceFieldSettings:
@@ -144,24 +152,26 @@ def active_arm(
     setting: Setting, sizes: Sequence[int], seed: int, shared: Float[Tensor, " D"]
 ) -> Iterator[tuple[Result, Stage]]:
     """A campaign with the mixture and a given Sigma_E, at every size."""
-
-    def fit(learned: Trajectory, settings: ForceFieldSettings, **options: Any) -> ForceField:  # noqa: ANN401 - handed on
-        return fit_force_field(learned, settings, **{**options, "shared_bandwidth": shared})
-
-    campaign = ForceFieldCampaign.create(
-        None,
-        setting.pool,
-        CampaignSettings(seed=seed, test_density=setting.test_density, field=field_settings(setting)),
-        density=setting.density,
-        fit=fit,
+    learner = ActiveLearner(
+        MoleculePool(
+            setting.pool,
+            density=setting.density,
+            test_density=setting.test_density,
+            width=setting.width,
+            device=setting.device,
+        ),
+        model=ForceFieldSurrogate(field_settings(setting), shared_bandwidth=shared.cpu()),
+        seed=seed,
+        intrinsic_dimension=setting.dimension,
     )
     energies, forces = np.asarray(setting.pool.energies), np.asarray(setting.pool.forces)
     for before, n in zip((0, *sizes), sizes, strict=False):
         begun = time.perf_counter()
-        rows = campaign.ask(n - before)
-        campaign.tell(rows, energies[rows], forces[rows])
-        field = campaign.fit()
-        yield _result(ACTIVE, n, seed, field, setting, time.perf_counter() - begun), Stage(field, campaign.density)
+        rows = learner.ask(n - before)
+        learner.tell(rows, (energies[rows], forces[rows]))
+        field = learner.model
+        density = torch.from_numpy(learner.training_density())
+        yield _result(ACTIVE, n, seed, field, setting, time.perf_counter() - begun), Stage(field, density)
 
 
 def _result(model: str, n: int, seed: int, field: ForceField, setting: Setting, seconds: float) -> Result:
@@ -202,13 +212,13 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid, seed: int) -> di
     field = stages[-1].field
     flat = torch.from_numpy(grid.R).flatten(0, 1)
     at, pool = (descriptors(R, setting.device) for R in (flat, setting.pool.R))
-    density = configuration_density(at, pool, field.kernel.permutations).cpu()
+    density = configuration_density(at, pool, field.kernel.permutations, width=setting.width).cpu()
     alpha = fallen_smoothness(stages, setting)
     sigma = torch.from_numpy(field.local_bandwidth(flat))
-    q = density_of_tests(setting.test_density, density)
-    p = (q / sigma**INTRINSIC_DIMENSION).sqrt()  # what the campaign's configurations follow in the end
+    q = named_test_density(setting.test_density, density)
+    p = (q / sigma**setting.dimension).sqrt()  # what the campaign's configurations follow in the end
     paper, own = (
-        local_complexity(sigma, p, smoothness=smoothness, dimension=INTRINSIC_DIMENSION)
+        local_complexity(sigma, p, smoothness=smoothness, dimension=setting.dimension)
         for smoothness in (math.inf, alpha)
     )
     columns = {
@@ -239,7 +249,7 @@ def fallen_smoothness(stages: Sequence[Stage], setting: Setting) -> float:
         for stage in (stages[0], stages[-1])
     )
     more = math.log(stages[-1].field.about["configurations"] / stages[0].field.about["configurations"])
-    return smoothness_of_fall(last[0] - first[0], more + last[1] - first[1], dimension=INTRINSIC_DIMENSION)
+    return smoothness_of_fall(last[0] - first[0], more + last[1] - first[1], dimension=setting.dimension)
 
 
 @final
@@ -297,6 +307,8 @@ def main(
     sizes: Annotated[str, typer.Option(help="Numbers of configurations, separated by commas.")] = SIZES,
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 5,
     test_density: Annotated[str, typer.Option(help="pool (the MD trajectory), uniform, or both.")] = "both",
+    dimension: Annotated[float, typer.Option(help="Intrinsic dimension.")] = DIMENSION,
+    width: Annotated[float, typer.Option(help="Width of the density's kernels, in 1 / Angstrom.")] = WIDTH,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
     output: Annotated[Path, typer.Option(help="Folder for results and maps.")] = Path("out/malonaldehyde"),
 ) -> None:
@@ -304,7 +316,7 @@ def main(
     numbers, console = [int(part) for part in sizes.split(",")], Console(stderr=True)
     command = (
         f"python -m experiments.malonaldehyde {data.name} --sizes {sizes} --seeds {seeds} "
-        f"--test-density {test_density} --device {device}"
+        f"--test-density {test_density} --dimension {dimension:g} --width {width:g} --device {device}"
     )
     densities = tuple(TEST_DENSITIES) if test_density == "both" else (test_density,)
     if not {*densities} <= {*TEST_DENSITIES} or numbers != sorted({*numbers}):
@@ -313,13 +325,13 @@ def main(
             f"{test_density!r} and {sizes}"
         )
     records = {name: Record(output / f"{name}.json", command) for name in densities}
-    everything = loaded(data, device=device, say=console.print)
+    everything = loaded(data, device=device, width=width, on_status=console.print)
     for seed, name in product(range(seeds), densities):
         record, drawn = records[name], Drawn(output / f"maps_{name}.json")
         is_there, is_drawn = record.has(name, numbers, seed), grid is None or drawn.has(seed)
         if is_there and is_drawn:
             continue
-        setting, stages = everything.setting(name, device), []
+        setting, stages = everything.setting(name, device, dimension), []
         # Where maps alone are to be made, all that they take from the random arm is Sigma_E, of the first size.
         for result, field in random_arm(setting, numbers[:1] if is_there else numbers, seed):
             record.add(result)

@@ -41,7 +41,7 @@ def save(path: Path, **fields: Any) -> None:
 def test_fewer_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -> None:
     result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 100, "--validation", 10)
     assert result.exit_code == 0, result.output
-    assert "100 configurations to learn from were asked for, and there are 50 beside those kept" in said(result)
+    assert "100 configurations to learn from were requested, 50 are left beside the validation ones" in said(result)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
     result = invoke("train", "water.npz", "--output", "water.lobal", "--n", 30, "--validation", 10)
     assert result.exit_code == 0, result.output
     assert "learned from 30 configurations, 2 symmetries" in said(result)
-    assert "errors at 10 configurations that were kept to choose by" in said(result)
+    assert "errors at 10 validation configurations" in said(result)
     assert "eV and Ang, as the file says" in said(result)
     assert ForceField.load("water.lobal").about["source"] == "water.npz"
     result = invoke("evaluate", "water.lobal", "water.npz")
@@ -91,7 +91,7 @@ def test_few_configurations_speak_for_all(options: tuple[str, ...], words: str, 
 
 def test_fewer_inducing_configurations_than_asked_for_are_said_to_be_fewer(files: Path) -> None:
     arguments = ("train", "water.npz", "--output", "water.lobal", "--n", 20, "--validation", 10, "--inducing", 30)
-    assert "30 inducing configurations were asked for, and 20 differ" in said(invoke(*arguments))
+    assert "30 inducing configurations were requested, 20 are distinct" in said(invoke(*arguments))
 
 
 def test_bandwidths_are_said_in_units_of_sigma_e(files: Path) -> None:

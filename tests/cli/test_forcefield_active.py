@@ -8,8 +8,8 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
+from lobal.active.learner import ActiveLearner
 from lobal.cli.app import app
-from lobal.molecules.campaign import ForceFieldCampaign
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
@@ -38,7 +38,7 @@ def said(result: Result) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a pool that has labels, one that has none, and quick fits."""
     quick = ForceFieldSettings(anisotropy=None, bandwidths=(0.25, 0.5, 1.0), gate_inducing=10)
-    monkeypatch.setattr("lobal.cli.forcefield_active.FIELD", quick)
+    monkeypatch.setattr("lobal.cli.forcefield_active.SETTINGS", quick)
     monkeypatch.chdir(tmp_path)
     save("water.npz", WATER)
     save("plain.npz", replace(WATER, energies=None, forces=None))
@@ -66,54 +66,78 @@ def computed(
 
 def test_labels_are_taken_from_the_pool_until_the_last_size() -> None:
     output = active("water.npz", "campaign", *SIZES, "--validation", 6)
-    assert "errors at 6 configurations kept apart" in output
+    assert "errors at 6 validation configurations" in output
     assert "20 labels; force field in campaign/model.lobal" in output
-    campaign = ForceFieldCampaign.open("campaign", WATER)
-    with campaign:
-        assert (len(campaign.candidates), campaign.history.sizes) == (34, (0, 12))
-        assert [fit.labels for fit in campaign.fits] == [12, 20]
-        assert all(fit.errors is not None for fit in campaign.fits)
-    assert active("water.npz", "campaign", *SIZES, "--validation", 6) == output  # nothing is left to do
+    learner = ActiveLearner.read("campaign")
+    assert (len(learner.candidates), learner.history.sizes) == (34, (0, 12))
+    assert learner.history[1].validation_error is not None
+    last = output[output.index(" 20 ") :]
+    assert active("water.npz", "campaign", *SIZES, "--validation", 6).endswith(last)  # nothing is left to do
     result = invoke("evaluate", "campaign/model.lobal", "water.npz")
     assert "20 configurations, 20 that were learned from left out" in said(result)
 
 
-def test_a_campaign_that_is_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_campaign_that_is_interrupted_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     active("water.npz", "whole", *SIZES)
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("lobal.molecules.campaign.draw_random", interrupted)
+        patch.setattr("lobal.active.learner.ActiveLearner.ask", interrupted)
         assert invoke("active", "water.npz", "campaign", *SIZES).exit_code != 0
     with monkeypatch.context() as patch:
         patch.setattr("lobal.molecules.field.forcefield.ForceField.local_bandwidth", interrupted)
         result = invoke("active", "water.npz", "campaign", *SIZES)
-        assert "stopped: 12 labels are safe in campaign; the same command goes on" in said(result)
+        assert "stopped: 12 labels are saved in campaign; the same command continues" in said(result)
     active("water.npz", "campaign", *SIZES)
-    whole, again = (ForceFieldCampaign.open(name, WATER) for name in ("whole", "campaign"))
-    assert whole.history == again.history
-    for campaign in (whole, again):
-        campaign.close()
+    assert ActiveLearner.read("whole").history == ActiveLearner.read("campaign").history
+
+
+def test_a_force_field_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = active("water.npz", "campaign", *SIZES)
+    monkeypatch.setattr("lobal.molecules.surrogate.fit_force_field", None)
+    assert active("water.npz", "campaign", *SIZES).endswith(output[output.index(" 20 ") :])
 
 
 def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise RuntimeError("you tried to allocate 34848000000 bytes: cannot allocate memory")
 
-    monkeypatch.setattr("lobal.cli.forcefield_active.ForceFieldCampaign.fit", full)
+    monkeypatch.setattr("lobal.molecules.surrogate.fit_force_field", full)
     result = invoke("active", "water.npz", "campaign", "--sizes", 12)
     assert result.exit_code == 2
-    assert "12 labels are more than the memory of device cpu allows; they are safe in campaign" in said(result)
+    assert "12 labels need more memory than device cpu has; they are saved in campaign" in said(result)
 
 
-def test_more_sizes_go_on_with_a_campaign_and_quiet_ones_print_nothing() -> None:
+def test_options_of_the_density_and_the_bandwidths_are_heard() -> None:
+    options = ("--dimension", 2.0, "--width", 0.03, "--anisotropy", "free")
+    active("water.npz", "campaign", "--sizes", 12, *options)
+    learner = ActiveLearner.read("campaign")
+    assert learner.settings.intrinsic_dimension == 2.0
+    assert learner.candidates.width == 0.03  # type: ignore[attr-defined]
+    assert learner.surrogate.to_settings()["anisotropy"] == "free"
+    shared = ForceField.load("campaign/model.lobal").kernel.shared_bandwidth
+    assert shared[0] != shared[1]
+    active("water.npz", "campaign", "--sizes", 12, *options)  # the same again
+    active("water.npz", "other", "--sizes", 12)
+    assert 1.0 < ActiveLearner.read("other").settings.dimension <= 3.0
+
+
+def test_the_report_shows_a_campaign() -> None:
+    active("water.npz", "campaign", *SIZES, "--validation", 6)
+    result = CliRunner().invoke(app, ["report", "campaign"])
+    assert result.exit_code == 0, result.output
+    page = Path("campaign.html").read_text()
+    assert all(word in page for word in ("<svg", "20", "labels")) or "<img" in page
+
+
+def test_more_sizes_continue_a_campaign_and_quiet_ones_print_nothing() -> None:
     assert active("water.npz", "campaign", "--sizes", 12, "--seed", 3, "--test-density", "uniform", "--quiet") == ""
     output = active("water.npz", "campaign", *SIZES, "--device", "cpu")
     assert "20 labels; force field" in output
-    with ForceFieldCampaign.open("campaign", WATER) as campaign:
-        assert (campaign.settings.seed, campaign.settings.test_density) == (3, "uniform")
+    learner = ActiveLearner.read("campaign")
+    assert (learner.settings.seed, learner.candidates.test_name) == (3, "uniform")  # type: ignore[attr-defined]
 
 
 def test_labels_of_the_pool_that_are_not_finite_failed() -> None:
@@ -134,7 +158,7 @@ def test_what_is_to_be_computed_is_written_and_taken(rows: bool) -> None:
     output = active("plain.npz", "campaign", *SIZES)
     assert "The next 12 configurations to compute are in campaign/next.xyz." in output
     assert "lobal forcefield active plain.npz campaign --sizes 12,20 --labels computed.xyz" in output
-    assert active("plain.npz", "campaign", *SIZES) == output  # who asks again is told again
+    assert active("plain.npz", "campaign", *SIZES) == output
     assert computed("first.npz", rows=rows) == 12
     output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz")
     assert "first.npz: 12 configurations of the pool" in output
@@ -183,7 +207,7 @@ def test_labels_of_other_frames_are_welcome_and_strangers_are_not_used() -> None
     energies, forces = morse_potential(R)
     save("before.npz", replace(some, R=R, energies=energies, forces=forces))
     output = active("plain.npz", "campaign", *SIZES, "--labels", "before.npz")
-    assert "before.npz: 15 configurations of the pool 3 others are not in the pool, and are not used" in output
+    assert "before.npz: 15 configurations of the pool 3 others are not in the pool and are not used" in output
     assert "force field fitted to 15 labels 15 labels so far. The next 5 configurations" in output
 
 
@@ -207,12 +231,12 @@ def turned(frames: Trajectory) -> Trajectory:
 
 
 WRONG: list[tuple[Callable[[Trajectory], Trajectory], str]] = [
-    (lambda frames: replace(frames, forces=None), "has no forces; energies and forces are both needed"),
+    (lambda frames: replace(frames, forces=None), "has no forces; energies and forces of every"),
     (lambda frames: replace(frames, energies=None), "has no energies"),
     (lambda frames: replace(frames, species=torch.tensor([16, 1, 1])), "has atoms [16, 1, 1]"),
     (turned, "neither turned nor relaxed"),
     (lambda frames: replace(turned(frames), row=None), "no configuration of wrong.npz is in plain.npz"),
-    (lambda frames: replace(frames, row=torch.arange(12) + 30), "says rows 30 to 41, the pool has 0 to 39"),
+    (lambda frames: replace(frames, row=torch.arange(12) + 30), "has rows 30 to 41, the pool has 0 to 39"),
     (lambda frames: frames.at(torch.tensor([1, 1])), "the same configuration of the pool more than once"),
 ]
 
@@ -225,8 +249,7 @@ def test_labels_that_are_wrong_are_refused(change: Callable[[Trajectory], Trajec
     result = invoke("active", "plain.npz", "campaign", "--sizes", 12, "--labels", "right.npz", "--labels", "wrong.npz")
     assert result.exit_code == 2
     assert message in said(result)
-    with ForceFieldCampaign.open("campaign", WATER) as campaign:
-        assert len(campaign.pending) == 12  # not one label of the files was taken
+    assert len(ActiveLearner.read("campaign").pending) == 12  # not one label of the files was told
 
 
 @pytest.mark.parametrize(
@@ -234,15 +257,15 @@ def test_labels_that_are_wrong_are_refused(change: Callable[[Trajectory], Trajec
     [
         (("absent.npz", "new"), "there is no file absent.npz"),
         (("water.npz", "new", "--sizes", "20,12"), "in ascending order"),
-        (("water.npz", "new", "--sizes", "5,12"), "from 10 on"),
+        (("water.npz", "new", "--sizes", "5,12"), "at least 10, got"),
         (("water.npz", "new", "--sizes", "a,b"), "expected whole numbers"),
-        (("water.npz", "new", "--sizes", 39), "39 labels are asked for, but water.npz has 40 configurations, 8 of"),
+        (("water.npz", "new", "--sizes", 39), "39 labels are requested, but water.npz has 40 configurations, 8 of"),
         (("water.npz", "new", "--sizes", 12, "--labels", "water.npz"), "has energies and forces of its own"),
         (("water.npz", "new", "--sizes", 12, "--test-density", "odd"), "must be one of pool, uniform, got 'odd'"),
         (("water.npz", "new", "--sizes", 12, "--device", "abacus"), "device must be"),
         (("plain.npz", "new", "--sizes", 12, "--validation", 5), "no energies and forces to validate with"),
         (("plain.npz", "campaign", "--sizes", 12, "--seed", 1), "began with --seed 0, got 1"),
-        (("other.npz", "campaign", "--sizes", 12), "is not the pool that campaign"),
+        (("other.npz", "campaign", "--sizes", 12), "is not the pool of the campaign"),
         (("plain.npz", ".", "--sizes", 12), "and is no campaign; choose a folder that is new or empty"),
         (("plain.npz", "campaign", "--sizes", 12, "--labels", "campaign/next.xyz"), "will be overwritten"),
         (("plain.npz", "campaign", "--sizes", 12, "--labels", "water.npz"), "there would be 40 labels, more than the"),

@@ -83,7 +83,7 @@ def test_all_models_are_compared_and_runs_go_on(data: Path, grid: Path, tmp_path
 
 
 def test_tests_are_on_other_trajectories(data: Path) -> None:
-    pool, density, test, at_test = loaded(data, device="cpu", say=lambda _: None)
+    pool, density, test, at_test, _ = loaded(data, device="cpu", on_status=lambda _: None)
     assert pool.number is not None
     assert test.number is not None
     assert not set(pool.number.tolist()) & set(test.number.tolist())
@@ -93,7 +93,7 @@ def test_tests_are_on_other_trajectories(data: Path) -> None:
 
 
 def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
-    everything = loaded(data, device="cpu", say=lambda _: None)
+    everything = loaded(data, device="cpu", on_status=lambda _: None)
     assert (everything.setting("pool", "cpu").weight == 1.0).all()
     weight = everything.setting("uniform", "cpu").weight
     assert weight.mean() == pytest.approx(1.0)
@@ -101,7 +101,7 @@ def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
 
 
 def test_rows_are_nested_and_follow_the_test_density(data: Path) -> None:
-    setting = loaded(data, device="cpu", say=lambda _: None).setting("pool", "cpu")
+    setting = loaded(data, device="cpu", on_status=lambda _: None).setting("pool", "cpu")
     assert torch.equal(setting.rows(10, 0), setting.rows(10, 0))
     assert not torch.equal(setting.rows(10, 0), setting.rows(10, 1))
 

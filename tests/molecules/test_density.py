@@ -7,13 +7,12 @@ from torch import Tensor
 
 from lobal.molecules import density
 from lobal.molecules.density import (
-    WIDTH,
     configuration_density,
-    density_of_tests,
     density_width,
-    initial_weights,
+    error_weights,
     intrinsic_dimension,
     is_single_precision_enough,
+    named_test_density,
 )
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import closure, identity
@@ -37,7 +36,7 @@ def naive_density(R: Tensor, centres: Tensor, permutations: Tensor, width: float
     return torch.tensor(sums, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("width", [WIDTH, 0.2])
+@pytest.mark.parametrize("width", [0.03, 0.2])
 def test_the_density_is_the_sum_over_centres_and_permutations(width: float, generator: torch.Generator) -> None:
     R, centres = random_molecules(generator, 5), random_molecules(generator, 7)
     ours = configuration_density(describe(R).values, describe(centres).values, GROUP, width=width)
@@ -80,7 +79,9 @@ def test_a_configuration_that_is_its_own_image_counts_once_per_permutation() -> 
     square = torch.tensor([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]], dtype=torch.float64)
     turns = closure(torch.tensor([[1, 2, 3, 0]]))
     values = describe(square).values
-    torch.testing.assert_close(configuration_density(values, values, turns), values.new_tensor([4.0]), **SINGLE)
+    torch.testing.assert_close(
+        configuration_density(values, values, turns, width=0.03), values.new_tensor([4.0]), **SINGLE
+    )
 
 
 def test_single_precision_is_for_configurations_within_few_hundred_widths_of_each_other() -> None:
@@ -103,7 +104,7 @@ def test_progress_is_told_in_tenths(generator: torch.Generator, monkeypatch: pyt
     values = describe(random_molecules(generator, 50)).values
     for at in (values, values[:20]):
         told: list[str] = []
-        configuration_density(at, values, identity(4), on_status=told.append)
+        configuration_density(at, values, identity(4), width=0.03, on_status=told.append)
         assert told[-1] == "density of configurations, 100% done"
         assert len(told) == 10
 
@@ -165,33 +166,32 @@ def test_malonaldehyde_has_some_fifteen_dimensions_and_nearly_the_width_of_the_p
     R = torch.from_numpy(rmd17_malonaldehyde()["R"])[::2]
     group = closure(torch.tensor([[0, 1, 2, 3, 4, 5, 7, 6, 8], [2, 1, 0, 4, 3, 8, 6, 7, 5]]))
     assert 12.0 < intrinsic_dimension(describe(R).values, group) < 18.0
-    assert density_width(describe(R).values, group) == pytest.approx(WIDTH, rel=0.25)
+    assert density_width(describe(R).values, group) == pytest.approx(0.03, rel=0.25)
 
 
-def test_the_first_configurations_are_drawn_by_the_root_of_the_test_density() -> None:
+def test_errors_count_along_the_trajectory_or_everywhere_alike() -> None:
     p = torch.tensor([1.0, 4.0, 16.0], dtype=torch.float64)
-    along, uniform = (initial_weights(p, density_of_tests(name, p)) for name in ("pool", "uniform"))
-    torch.testing.assert_close(along, p.pow(-0.5), **EXACT)
-    torch.testing.assert_close(uniform, p.reciprocal(), **EXACT)
+    torch.testing.assert_close(error_weights("pool", p), torch.ones_like(p), **EXACT)
+    torch.testing.assert_close(error_weights("uniform", p), 3.0 / p / (1.0 / p).sum(), **EXACT)
 
 
 def test_what_has_no_density_is_refused(generator: torch.Generator) -> None:
     values = describe(random_molecules(generator, 3)).values
     with pytest.raises(ValueError, match=r"values_at must have shape \(n, 6\).* of the 4 atoms.*got \(3, 5\)"):
-        configuration_density(values[:, :5], values[:, :5], GROUP)
+        configuration_density(values[:, :5], values[:, :5], GROUP, width=0.03)
     with pytest.raises(ValueError, match=r"of must have shape \(n, 6\).*got \(0, 6\)"):
-        configuration_density(values, values[:0], GROUP)
+        configuration_density(values, values[:0], GROUP, width=0.03)
     with pytest.raises(ValueError, match=r"of must be finite, got .*nan.* in row 1"):
-        configuration_density(values, values.index_fill(0, torch.tensor([1]), math.nan), GROUP)
+        configuration_density(values, values.index_fill(0, torch.tensor([1]), math.nan), GROUP, width=0.03)
     with pytest.raises(ValueError, match=r"width must be finite and above zero.*got 0"):
         configuration_density(values, values, GROUP, width=0.0)
     with pytest.raises(ValueError, match="2 permutations are not a group"):
-        configuration_density(values, values, torch.tensor([[0, 1, 2, 3], [1, 2, 0, 3]]))
+        configuration_density(values, values, torch.tensor([[0, 1, 2, 3], [1, 2, 0, 3]]), width=0.03)
 
 
 def test_an_unknown_test_density_and_an_empty_place_are_refused() -> None:
     p = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"one of \['pool', 'uniform'\], got 'md'"):
-        density_of_tests("md", p)
+    with pytest.raises(ValueError, match="one of pool, uniform, got 'md'"):
+        named_test_density("md", p)
     with pytest.raises(ValueError, match=r"above zero, got 0\.0 at row 1"):
-        initial_weights(p, p)
+        named_test_density("pool", p)

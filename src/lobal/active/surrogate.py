@@ -8,6 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, final
 
 from jaxtyping import Float
@@ -119,6 +120,9 @@ class Surrogate(ABC):
         Raises:
             ValueError: the function is missing and needed, or given and not needed.
         """
+
+    def use_folder(self, folder: Path, *, read_only: bool) -> None:  # noqa: B027 - most surrogates keep no files
+        """Called with the folder of the campaign when it is created or opened, for surrogates that keep files there."""
 
     @property
     def changed_options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The bodies of `lobal forcefield`: from files to files, with a line on the terminal meanwhile."""
+"""The bodies of `lobal forcefield train` and `evaluate`, with status messages on the terminal."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -16,16 +16,16 @@ from lobal.molecules.field.training import Trained
 from lobal.molecules.field.training import train as trained
 from lobal.molecules.geometry.trajectory import read_trajectory
 
-NAMED_SHARE = 0.005  # of the configurations that an expert is in charge of, to be named
-# Mean absolute by root mean squared error, which is 0.8 for normal errors and one if all are the same.
+NAMED_SHARE = 0.005  # smallest share of an expert that is printed
+# Mean absolute by root mean squared error from which on errors are nearly constant: 0.8 for normal errors.
 OFFSET = 0.98
-FEWEST_COMPARED = 10  # configurations, to say so
+FEWEST_COMPARED = 10  # configurations to conclude that from
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class TrainRequest:
-    """What a user asks of `lobal forcefield train`."""
+    """The arguments of `lobal forcefield train`."""
 
     data: Path
     output: Path
@@ -52,69 +52,71 @@ class TrainRequest:
 
 
 def train(request: TrainRequest, *, quiet: bool) -> None:
-    """Train, save and say how good it is; what is wrong with names and options is found out before the work."""
+    """Train, save and print errors; names and options are checked first."""
     settings = request.settings()
     if not request.output.resolve().parent.is_dir():
         raise ValueError(f"there is no folder {request.output.parent} for the force field; make it first")
-    with status_line(quiet) as say:
-        say(f"reading {request.data}")
+    with status_messages(quiet) as on_status:
+        on_status(f"reading {request.data}")
         trajectory = read_trajectory(request.data, energy_unit=request.energy_unit, length_unit=request.length_unit)
         result = trained(
-            trajectory, settings, n=request.n, validation=request.validation, seed=request.seed, on_status=say
+            trajectory, settings, n=request.n, validation=request.validation, seed=request.seed, on_status=on_status
         )
         result.force_field.save(request.output)
     if not quiet:
-        _print(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
-        _print(*_fewer_than(request, result.force_field.about), f"force field in {request.output}")
+        print_lines(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
+        print_lines(*_shortages(request, result.force_field.about), f"force field in {request.output}")
 
 
 def evaluate(
     model: Path, data: Path, *, as_json: bool, energy_unit: str | None, length_unit: str | None, device: str | None
 ) -> None:
     """Print the errors of a saved force field, as a table or as JSON and nothing else."""
-    with status_line(quiet=False) as say:
+    with status_messages(quiet=False) as on_status:
         force_field = ForceField.load(model, device)
-        say(f"reading {data}")
+        on_status(f"reading {data}")
         trajectory = read_trajectory(data, energy_unit=energy_unit, length_unit=length_unit)
         new = unseen(force_field, trajectory)
-        say(f"predicting {len(new)} configurations")
+        on_status(f"predicting {len(new)} configurations")
         errors = errors_on(force_field, new)
     left_out = len(trajectory) - len(new)
     if as_json:
         print(json.dumps({**errors._asdict(), "configurations": len(new), "left_out": left_out}))
         return
-    _print(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
+    print_lines(f"{len(new)} configurations, {left_out} that were learned from left out", *_lines(errors))
     if len(new) >= FEWEST_COMPARED and is_offset(errors):
-        _print(
-            "  nearly all of the energies' error is the same everywhere: these energies have another zero, or come "
-            "from another method, than the force field's"
+        print_lines(
+            "  the errors of energies are nearly constant: these energies have another zero, or come from another "
+            "method, than those of the force field"
         )
 
 
 def is_offset(errors: Errors) -> bool:
-    """Whether energies are off by a constant, above all, as they are if the mean and the root mean square are alike."""
+    """Whether errors of energies are nearly constant, so that their mean and root mean square are nearly equal."""
     if errors.energy_rmse is None or errors.energy_mae is None:
         return False
     return errors.energy_mae > OFFSET * errors.energy_rmse
 
 
-def _fewer_than(request: TrainRequest, about: dict[str, Any]) -> list[str]:
-    """What there was less of than asked for."""
+def _shortages(request: TrainRequest, about: dict[str, Any]) -> list[str]:
+    """What there was less of than requested."""
     lines, n = [], about["configurations"]
     if n < request.n:
-        lines.append(f"{request.n} configurations to learn from were asked for, and there are {n} beside those kept")
+        lines.append(
+            f"{request.n} configurations to learn from were requested, {n} are left beside the validation ones"
+        )
     if request.inducing is not None and about["inducing"] < request.inducing:
-        lines.append(f"{request.inducing} inducing configurations were asked for, and {about['inducing']} differ")
+        lines.append(f"{request.inducing} inducing configurations were requested, {about['inducing']} are distinct")
     return lines
 
 
 def _summary(result: Trained) -> list[str]:
     about = result.force_field.about
-    through = f" through {about['inducing']} of them" if "inducing" in about else ""
+    inducing = f" through {about['inducing']} of them" if "inducing" in about else ""
     return [
-        f"learned from {about['configurations']} configurations{through}, {about['symmetries']} symmetries "
+        f"learned from {about['configurations']} configurations{inducing}, {about['symmetries']} symmetries "
         f"(with the identity), {_bandwidths(result.force_field)}",
-        f"errors at {about['validation']} configurations that were kept to choose by:",
+        f"errors at {about['validation']} validation configurations:",
         *_lines(result.validation),
     ]
 
@@ -129,20 +131,21 @@ def _bandwidths(force_field: ForceField) -> str:
 
 
 def _lines(errors: Errors) -> list[str]:
-    """Errors in thousandths of eV, of what there was to compare with."""
+    """Errors in thousandths of eV, where labels are known."""
     units = {"energy": "meV", "force": "meV/Angstrom"}
     rows = [(*name.split("_"), value) for name, value in errors._asdict().items() if value is not None]
     return [f"  {what:6} {measure.upper():4} {1e3 * value:10.3f} {units[what]}" for what, measure, value in rows]
 
 
-def _print(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
+    """Print line by line."""
     for line in lines:
-        print(line)
+        print(line, flush=True)
 
 
 @contextmanager
-def status_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is going on, on the error stream, so that what is printed can be read by other programs."""
+def status_messages(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A callback that shows messages on the error stream, so that other programs can read what is printed."""
     if quiet:
         yield lambda _: None
         return

@@ -139,8 +139,26 @@ def learn_force_field_actively(
     test_density: Annotated[
         str | None,
         typer.Option(
-            help="Where errors count: pool, as often as configurations come by in POOL, or uniform, everywhere alike.",
+            help="Where errors count: pool, as often as configurations occur in POOL, or uniform, everywhere alike.",
             show_default="pool",
+        ),
+    ] = None,
+    dimension: Annotated[
+        float | None,
+        typer.Option(
+            help="Intrinsic dimension of the configurations; larger ones follow the complexity more closely.",
+            show_default="estimated",
+        ),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(help="Width of the kernels of densities, in 1/Angstrom.", show_default="found from POOL"),
+    ] = None,
+    anisotropy: Annotated[
+        str | None,
+        typer.Option(
+            help="Bandwidths of pairs of atoms: tied, one for pairs that symmetries exchange, or free.",
+            show_default="tied",
         ),
     ] = None,
     validation: Annotated[
@@ -160,18 +178,19 @@ def learn_force_field_actively(
     """Choose which configurations of a molecule to compute, and learn a force field from them.
 
     POOL holds configurations of one molecule, such as a long trajectory of a cheap method. The first labels are
-    spread over it; from then on they go where the force field so far finds the energy surface complex.
+    spread over it; later ones go where the energy surface is complex according to the force field so far.
 
     Where POOL has **no energies and forces**, the next configurations to compute are written to **CAMPAIGN/next.xyz**.
-    Compute them with any program, and run the same command with **--labels**: it takes the results, fits, and writes
-    the following ones. Results are recognised by the row number in each frame or by the positions.
+    Compute them with any program, and run the same command with **--labels**: it reads the results, fits, and writes
+    the next ones. Results are recognised by the row number in each frame or by the positions.
 
     Example: **lobal forcefield active pool.xyz campaign --sizes 512,1024 --labels computed.xyz**
 
     Where POOL **has both**, labels are taken from it as they are asked for, and errors at configurations kept apart
     are printed at every size: from other trajectories where POOL numbers them (array **traj**), else at random.
 
-    The campaign may be stopped at any time; the same command goes on. The force field is **CAMPAIGN/model.lobal**.
+    The campaign may be stopped at any time; the same command continues. The force field is **CAMPAIGN/model.lobal**,
+    and **lobal report CAMPAIGN** writes a report.
     """
     from lobal.cli.forcefield_active import ActiveRequest
     from lobal.cli.forcefield_active import active as run_active
@@ -183,6 +202,9 @@ def learn_force_field_actively(
             sizes=whole_numbers(sizes),
             labels=labels or [],
             test_density=test_density,
+            dimension=dimension,
+            width=width,
+            anisotropy=anisotropy,
             validation=validation,
             seed=seed,
             energy_unit=energy_unit,

@@ -31,8 +31,7 @@ from lobal.molecules.geometry.symmetry import ROUNDING
 
 logger = logging.getLogger(__name__)
 
-# The paper's sigma, in 1 / Angstrom as the descriptors are.
-WIDTH = 0.03
+TEST_DENSITIES = ("pool", "uniform")
 # Widths to choose from, by the typical distance of configurations: quarter octaves.
 RELATIVE_WIDTHS: tuple[float, ...] = tuple(2.0 ** (-0.25 * step) for step in range(29))
 # Kernels in one block: on a CPU they stay in the cache, a GPU is faster with large blocks.
@@ -48,7 +47,7 @@ def configuration_density(
     of: Float[Tensor, "m D"],
     permutations: Permutations,
     *,
-    width: float = WIDTH,
+    width: float,
     on_status: Callable[[str], None] = logger.info,
 ) -> Float[Tensor, " n"]:
     """p at configurations, from the centres `of`, both given by their descriptors.
@@ -126,43 +125,28 @@ def is_single_precision_enough(X: Descriptors) -> bool:
     return bound < SINGLE_PRECISION_ERROR and torch.get_float32_matmul_precision() == "highest"
 
 
-def uniform_density(pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """q = 1: errors count alike wherever the pool is."""
-    return torch.ones_like(pool_density)
+def named_test_density(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The test density q at the configurations of the pool, not normalised: "pool" for p_X, "uniform" for a constant.
 
-
-def trajectory_density(pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """q = p_X: errors count as often as the dynamics, from which the pool is, come by."""
-    return pool_density
-
-
-TEST_DENSITIES: dict[str, Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]] = {
-    "pool": trajectory_density,
-    "uniform": uniform_density,
-}
-
-
-def density_of_tests(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """The test density q of that name, one of `TEST_DENSITIES`, at the configurations of the pool, unnormalised."""
+    Raises:
+        ValueError: there is no such test density, or the density of the pool is not positive.
+    """
     if name not in TEST_DENSITIES:
-        raise ValueError(f"the test density must be one of {sorted(TEST_DENSITIES)}, got {name!r}")
-    _check_positive(pool_density)
-    return TEST_DENSITIES[name](pool_density)
+        raise ValueError(f"the test density must be one of {', '.join(TEST_DENSITIES)}, got {name!r}")
+    wrong = ~((pool_density > 0.0) & torch.isfinite(pool_density))
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"the density of a pool must be finite and above zero, got {pool_density[row].item()} at row {row}; "
+            "the pool has to be among the centres"
+        )
+    return pool_density if name == "pool" else torch.ones_like(pool_density)
 
 
 def error_weights(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Weights q / p_X, one on average, of errors at configurations that the trajectory came by."""
-    weights = density_of_tests(name, pool_density) / pool_density
+    """Weights q / p_X, one on average, of errors at configurations that follow p_X."""
+    weights = named_test_density(name, pool_density) / pool_density
     return weights / weights.mean()
-
-
-def initial_weights(pool_density: Float[Tensor, " n"], q: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Weights q^(1/2) / p_X by which the first configurations are drawn from the pool, so that they follow q^(1/2).
-
-    They are p_X^(-1/2) for tests along the trajectory (Sec. 5.3, "Active learning") and 1 / p_X for uniform ones.
-    """
-    _check_positive(pool_density)
-    return q.sqrt() / pool_density
 
 
 class _Blocks(NamedTuple):
@@ -240,13 +224,3 @@ def _check(values: Float[Tensor, "..."], permutations: Permutations, name: str) 
     if not torch.isfinite(values).all():
         row = int((~torch.isfinite(values)).any(1).nonzero()[0])
         raise ValueError(f"{name} must be finite, got {values[row].tolist()} in row {row}")
-
-
-def _check_positive(pool_density: Float[Tensor, " n"]) -> None:
-    wrong = ~((pool_density > 0.0) & torch.isfinite(pool_density))
-    if wrong.any():
-        row = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"the density of a pool must be finite and above zero, got {pool_density[row].item()} at row {row}; "
-            "the pool has to be among the centres"
-        )

@@ -6,6 +6,7 @@ theirs is opened.
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 CANDIDATES = {
@@ -16,7 +17,7 @@ SURROGATES = {
     "mixture": "lobal.active.mixture_surrogate:MixtureSurrogate",
     "force_field": "lobal.molecules.surrogate:ForceFieldSurrogate",
 }
-# Campaigns of format 1 that name their kind: a function of header, events and space that returns both as format 2.
+# Campaigns of format 1 that name their kind: a function of header, events and folder that returns both as format 2.
 EARLIER = {"force field campaign": "lobal.molecules.earlier_campaigns:upgraded"}
 
 CURRENT_FORMAT = 2
@@ -33,15 +34,13 @@ def resolved(table: Mapping[str, str], kind: object) -> Any:  # noqa: ANN401 - a
 
 
 def upgraded(
-    header: Mapping[str, Any],
-    events: list[dict[str, Any]],
-    space: Any,  # noqa: ANN401 - a Space
+    header: Mapping[str, Any], events: list[dict[str, Any]], folder: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and events of any format as those of the current one."""
     if header["format"] >= CURRENT_FORMAT:
         return dict(header), events
     if "kind" in header:
-        earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, space)
+        earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)
         return earlier
     settings = {"functions": [], "shrink_inducing": False, **header["settings"]}
     surrogate = {

@@ -91,6 +91,7 @@ def create_campaign(
         "surrogate": {"kind": setup.surrogate.kind, **setup.surrogate.to_settings()},
     }
     campaign = Campaign.create(path, header, records=records, events=events)
+    setup.surrogate.use_folder(campaign.path, read_only=False)
     try:
         if last is not None:
             last.save_model(campaign)
@@ -113,9 +114,9 @@ def opened_setup(
         campaign: the opened folder.
         space: has the inputs of candidates that were not saved with the campaign; else none.
         noise: the function that the surrogate was given as its noise, if it was.
-        strict: refuse to go on without that function.
+        strict: refuse to go on without that function; otherwise the campaign is only read.
     """
-    header, events = kinds.upgraded(campaign.header, campaign.events, space)
+    header, events = kinds.upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
     candidates: Candidates = kinds.resolved(kinds.CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
@@ -123,6 +124,7 @@ def opened_setup(
     surrogate: Surrogate = kinds.resolved(kinds.SURROGATES, header["surrogate"]["kind"]).from_settings(
         header["surrogate"], noise=noise, strict=strict
     )
+    surrogate.use_folder(campaign.path, read_only=not strict)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
     }

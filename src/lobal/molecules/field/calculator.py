@@ -1,4 +1,4 @@
-"""A force field as an ASE calculator, for molecular dynamics, relaxations and whatever else ASE does.
+"""A force field as an ASE calculator, for molecular dynamics, relaxations and other uses of ASE.
 
     atoms.calc = ForceFieldCalculator("molecule.lobal")
 
@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("the calculator needs ASE: pip install 'lobal[molecules]'") from error
 
-from lobal.molecules.field.forcefield import ForceField, complexity_at
+from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.geometry.trajectory import check_species
 
 
@@ -24,8 +24,7 @@ from lobal.molecules.geometry.trajectory import check_species
 class ForceFieldCalculator(Calculator):
     """Energies (eV) and forces (eV / Angstrom) of a force field.
 
-    Of a mixture, `results` hold the gate's "local_bandwidth" (LOB) and the "local_complexity" (LFC) as well: the latter
-    is large where the energy is intricate.
+    For a mixture, `results` also hold the "local_bandwidth" (LOB) and the "local_complexity" (LFC).
     """
 
     implemented_properties = ["energy", "forces"]  # noqa: RUF012 - as ASE declares it
@@ -44,7 +43,7 @@ class ForceFieldCalculator(Calculator):
         properties: list[str] | None = None,
         system_changes: list[str] = all_changes,
     ) -> None:
-        """Both at once, for one costs as much as the other; called by ASE when positions have changed.
+        """Energy and forces at once, since one costs as much as the other; called by ASE when positions have changed.
 
         Raises:
             ValueError: the atoms are others than those of the force field, in another order, or periodic.
@@ -56,7 +55,7 @@ class ForceFieldCalculator(Calculator):
         (energies, forces), bandwidth = self.force_field.predict_local(molecule.positions[None])
         self.results = {"energy": float(energies[0]), "forces": forces[0]}
         if bandwidth is not None:
-            complexity = complexity_at(bandwidth)
+            complexity = self.force_field.complexity_at(bandwidth)
             self.results |= {"local_bandwidth": float(bandwidth[0]), "local_complexity": float(complexity[0])}
 
     def _check(self, molecule: Atoms) -> None:

@@ -35,7 +35,7 @@ LEARNED = "learned"  # an optional tensor of files
 FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
 # Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
 DESCRIBED_TOGETHER = 2**17
-# delta of small molecules: two angles of rotation, or what else moves far (Sec. 5.2).
+# delta of files that do not name it: the paper's for malonaldehyde, two angles of rotation (Sec. 5.2).
 INTRINSIC_DIMENSION = 2.0
 ABOUT_GATES = ("shares", "gate_width", "gate_scale")
 GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
@@ -157,14 +157,18 @@ class ForceField:
         gate = torch.cat([self.gate.at(describe(part)) for part in parts])
         return local_bandwidth(gate, self.bandwidths).cpu().numpy()
 
-    def local_complexity(
-        self,
-        R: Any,  # noqa: ANN401 - as above
-        *,
-        dimension: float = INTRINSIC_DIMENSION,
-    ) -> Float[ndarray, " n"]:
-        """Local function complexity (LFC) of configurations at alpha = infinity, up to a constant factor."""
-        return complexity_at(self.local_bandwidth(R), dimension=dimension)
+    def local_complexity(self, R: Any, *, dimension: float | None = None) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above
+        """Local function complexity (LFC) of configurations at alpha = infinity, up to a constant factor.
+
+        `dimension` is the intrinsic one, by default that of the configurations learned from.
+        """
+        return self.complexity_at(self.local_bandwidth(R), dimension=dimension)
+
+    def complexity_at(self, bandwidth: Float[ndarray, " n"], *, dimension: float | None = None) -> Float[ndarray, " n"]:
+        """The same from local bandwidths."""
+        sigma = torch.from_numpy(bandwidth)
+        delta = self.about.get("dimension", INTRINSIC_DIMENSION) if dimension is None else dimension
+        return local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=delta).numpy()
 
     def _positions(self, R: Any) -> Positions:  # noqa: ANN401 - as above
         positions = torch.as_tensor(np.asarray(R, dtype=np.float64) if not isinstance(R, Tensor) else R)
@@ -242,12 +246,6 @@ def fingerprints(R: Positions) -> Int[Tensor, " n"]:
     """A hash of every configuration, the same on all devices."""
     digests = (hashlib.blake2b(row.tobytes(), digest_size=FINGERPRINT_BYTES).digest() for row in R.cpu().numpy())
     return torch.from_numpy(np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64))
-
-
-def complexity_at(bandwidth: Float[ndarray, " n"], *, dimension: float = INTRINSIC_DIMENSION) -> Float[ndarray, " n"]:
-    """Local function complexity (LFC) at alpha = infinity from local bandwidths, up to a constant factor."""
-    sigma = torch.from_numpy(bandwidth)
-    return local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=dimension).numpy()
 
 
 def _prediction(energies: Float[Tensor, "1 n"], forces: Float[Tensor, "1 n N 3"]) -> Prediction:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import resolve_device
+from lobal.molecules.density import intrinsic_dimension
 from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
 from lobal.molecules.field.evaluation import Errors, errors_on
 from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts_and_left_out
@@ -245,6 +246,7 @@ class _Fit:
             "configurations": len(self.learned),
             "symmetries": len(self.kernel.permutations),
             "labels": self.labels.name,
+            "dimension": intrinsic_dimension(self.data.geometry.values, self.kernel.permutations),
         }
         return ForceField.of(
             experts,

@@ -1,0 +1,347 @@
+"""Configurations of a molecule as the space of a learner: symmetrised distances, and densities by them."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal.active.candidates import Candidates, Points, seed_of
+from lobal.active.spaces import Space
+from lobal.active.surrogate import Surrogate, Validation
+from lobal.core.arrays import resolve_device
+from lobal.core.checks import shown
+from lobal.core.density import normalised
+from lobal.molecules.density import (
+    configuration_density,
+    density_width,
+    error_weights,
+    intrinsic_dimension,
+    named_test_density,
+)
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe
+from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
+from lobal.molecules.geometry.symmetry import permutation_group
+from lobal.molecules.geometry.trajectory import CHECKED_TOGETHER, Trajectory, check_species
+from lobal.molecules.surrogate import MOLECULES, ForceFieldSurrogate
+
+logger = logging.getLogger(__name__)
+
+FEWEST = 10  # configurations to choose from
+DRAW = 0  # what a seed is for; fits have another number
+PART = 2**17  # candidates whose local bandwidths are computed at a time: their Jacobians take 100 MB
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MolecularCandidates(Candidates):
+    """Configurations to choose from. A user knows them by their rows in the pool, models by their positions.
+
+    Labels are energies in eV and forces in eV / Angstrom, as rows of 1 + 3 N numbers, or as a pair of arrays (n,) and
+    (n, N, 3). Of several labels of one configuration, the last one counts.
+    """
+
+    kind: ClassVar[str] = MOLECULES
+    keeps_repeats: ClassVar[bool] = False
+
+    R: Positions  # Angstrom
+    species: Int[Tensor, " N"]
+    rows: Int[Tensor, " M"]  # in the pool
+    pool_density: Float[Tensor, " M"]
+    test_name: str  # of the test density
+    permutations: Permutations
+    width: float  # of the kernels of densities
+    pool: Mapping[str, Any]  # how the pool is recognised
+    device: str | None = None
+    on_status: Callable[[str], None] = field(default=logger.info)
+
+    @cached_property
+    def test_density(self) -> Float[Tensor, " M"]:  # type: ignore[override]
+        """q, at equal norm with p_X."""
+        return normalised(named_test_density(self.test_name, self.pool_density), self.pool_density)
+
+    @property
+    def initial_density(self) -> Float[Tensor, " M"]:
+        """q^(1/2): the first configurations are spread out farther than q (Sec. 5.3, "Active learning")."""
+        # As weights by which rows of the pool are drawn, times p_X.
+        weights = named_test_density(self.test_name, self.pool_density).sqrt() / self.pool_density
+        return normalised(self.pool_density * weights, self.pool_density)
+
+    @cached_property
+    def X(self) -> Float[ndarray, "M D"]:  # noqa: N802 - a matrix, as in the paper
+        """Inverse interatomic distances."""
+        return descriptors(self.R, None).numpy()
+
+    @property
+    def is_box(self) -> bool:
+        return False
+
+    @property
+    def n_columns(self) -> int:
+        """None: the candidate number says which configuration it is."""
+        return 0
+
+    def generator(self, seed: int, step: int) -> torch.Generator:
+        return torch.Generator().manual_seed(seed_of(seed, step, DRAW))
+
+    def intrinsic_dimension(self, seed: int) -> float:
+        """By TwoNN on the symmetrised distance; the seed does not matter."""
+        del seed
+        return intrinsic_dimension(torch.from_numpy(self.X), self.permutations)
+
+    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b 0"]:
+        del generator
+        return np.empty((len(indices), 0))
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {row: number for number, row in enumerate(self.rows.tolist())}
+
+    def locate(self, batch: Any) -> Points:  # noqa: ANN401 - array-likes of any kind are welcome
+        """Configurations are given by their rows in the pool, each once."""
+        try:
+            points = np.asarray(batch)
+        except ValueError:
+            points = np.array([None])
+        rows: list[Any] = points.tolist() if points.ndim == 1 else [None]
+        if any(row not in self._numbers for row in rows):
+            raise ValueError(
+                f"configurations must be rows of the pool, {len(self)} of {self.pool['n']} to choose from, "
+                f"got {shown(batch)}"
+            )
+        if len({*rows}) < len(rows):
+            raise ValueError(f"configurations must be given once each, got {shown(batch)}")
+        return [self._numbers[row] for row in rows], np.empty((len(rows), 0))
+
+    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
+        del inputs
+        return np.asarray(self.rows.numpy()[numbers])
+
+    def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Float[ndarray, "n N 3"]:
+        del inputs
+        return np.asarray(self.R.numpy()[numbers])
+
+    def parts(self) -> Iterator[tuple[slice, ndarray]]:
+        self.on_status(f"local bandwidths of {len(self)} configurations")
+        for start in range(0, len(self), PART):
+            rows = slice(start, min(start + PART, len(self)))
+            yield rows, self.R[rows].numpy()
+
+    def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes
+        return joined_labels(values, (n, len(self.species)), name=name)
+
+    def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " M"]:
+        del inputs, seed
+        at, of = (descriptors(R, self.device) for R in (self.R, self.R[torch.tensor(numbers)]))
+        return self._density(at, of).cpu()
+
+    def _density(self, at: Descriptors, of: Float[Tensor, "m D"]) -> Float[Tensor, " n"]:
+        permutations = self.permutations.to(of.device)
+        return configuration_density(at, of, permutations, width=self.width, on_status=self.on_status)
+
+    def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
+        """By the symmetrised distance."""
+        left, right = (torch.from_numpy(self.X[numbers]) for numbers, _ in (at, among))
+        squared = symmetrised_squared_distances(left, right, self.permutations)
+        # Rounding would make a neighbour of a configuration closer to it than itself.
+        own = torch.tensor(at[0])[:, None] == torch.tensor(among[0])
+        return squared.masked_fill_(own, -1.0).topk(k, largest=False).indices.numpy()
+
+    def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {"R": self.R.contiguous(), "rows": self.rows, "density": self.pool_density}
+        fields = {"test_density": self.test_name, "width": self.width, "pool": dict(self.pool)}
+        return tensors | {"permutations": self.permutations}, fields
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: Mapping[str, Tensor],
+        fields: Mapping[str, Any],
+        space: Any,  # noqa: ANN401 - a MoleculePool
+    ) -> "MolecularCandidates":
+        """A pool that is given has to be the one the campaign began with; campaigns of version 0.1.0 need it."""
+        pool = fields["pool"]
+        if space is not None and not (isinstance(space, MoleculePool) and space.identity["sha256"] == pool["sha256"]):
+            raise ValueError(f"{_shown_pool(space)} is not the pool of the campaign, {_described(pool)}")
+        if "R" in tensors:
+            R = tensors["R"]
+        elif space is not None:
+            R = space.trajectory.R[tensors["rows"]]
+        else:
+            raise ValueError(
+                f"the campaign does not hold its pool, {_described(pool)}; pass it: "
+                "ActiveLearner.load(path, pool=MoleculePool(trajectory))"
+            )
+        candidates = cls(
+            R=R,
+            species=torch.tensor(pool["species"]),
+            rows=tensors["rows"],
+            pool_density=tensors["density"],
+            test_name=fields["test_density"],
+            permutations=tensors["permutations"],
+            width=fields["width"],
+            pool=pool,
+        )
+        return candidates if space is None else replace(candidates, device=space.device, on_status=space.on_status)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MoleculePool(Space):
+    """Configurations of one molecule to choose from.
+
+    Args:
+        trajectory: all configurations; labels that it may have are not used.
+        available: which of them may be asked for; by default all.
+        density: p_X at all of them, where it is known: estimating it takes minutes for 100,000.
+        test_density: q: "pool" for p_X, the distribution of the trajectory, or "uniform".
+        width: of the kernels that densities are estimated with, in 1 / Angstrom; by default found from the
+            configurations. The paper has 0.03 for malonaldehyde.
+        device: where densities are estimated, and force fields learned by default.
+        on_status: callback for status messages.
+
+    Raises:
+        ValueError: there are fewer than ten configurations to choose from, or shapes do not fit.
+
+    Example:
+        >>> pool = MoleculePool(read_trajectory("md.npz"))  # doctest: +SKIP
+        >>> learner = lobal.ActiveLearner(pool, path="campaign")  # doctest: +SKIP
+        >>> rows = learner.ask(512)  # doctest: +SKIP
+        >>> learner.tell(rows, (energies, forces))  # doctest: +SKIP
+    """
+
+    trajectory: Trajectory
+    available: Bool[Tensor, " n"] | None = None
+    density: Float[Tensor, " n"] | None = None
+    test_density: str = "pool"
+    width: float | None = None
+    device: str | None = None
+    on_status: Callable[[str], None] = field(default=logger.info)
+
+    def __post_init__(self) -> None:
+        named_test_density(self.test_density, torch.ones(1))
+        n = len(self.trajectory)
+        for name in ("available", "density"):
+            part = getattr(self, name)
+            if part is not None and part.shape != (n,):
+                raise ValueError(f"{name} must be one value per configuration, ({n},), got {tuple(part.shape)}")
+        if len(self.rows) < FEWEST:
+            raise ValueError(f"need at least {FEWEST} configurations to choose from, got {len(self.rows)}")
+
+    @cached_property
+    def rows(self) -> Int[Tensor, " M"]:
+        """The configurations that may be asked for."""
+        return torch.arange(len(self.trajectory)) if self.available is None else self.available.nonzero()[:, 0]
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """How the pool is recognised: a hash of atoms and positions, with what messages name."""
+        pool = self.trajectory
+        content = (pool.species.numpy().tobytes(), pool.R.contiguous().numpy().tobytes())
+        fingerprint = hashlib.sha256(b"".join(content)).hexdigest()
+        return {"sha256": fingerprint, "n": len(pool), "species": pool.species.tolist(), "source": pool.source}
+
+    @cached_property
+    def _candidates(self) -> MolecularCandidates:
+        pool, rows = self.trajectory, self.rows
+        self.on_status(f"looking for symmetries of {len(rows)} configurations")
+        permutations = permutation_group(pool.R[rows], pool.species)
+        values = descriptors(pool.R[rows], self.device)
+        group = permutations.to(values.device)
+        width = density_width(values, group) if self.width is None else self.width
+        if self.density is None:
+            p_X = configuration_density(values, values, group, width=width, on_status=self.on_status).cpu()
+        else:
+            p_X = self.density[rows].cpu().clone()
+        candidates = MolecularCandidates(
+            R=pool.R[rows],
+            species=pool.species,
+            rows=rows,
+            pool_density=p_X,
+            test_name=self.test_density,
+            permutations=permutations,
+            width=width,
+            pool=self.identity,
+            device=self.device,
+            on_status=self.on_status,
+        )
+        candidates.test_density  # noqa: B018 - for its checks
+        return candidates
+
+    def candidates(self, seed: int) -> MolecularCandidates:
+        """The configurations that may be asked for, with their density and the symmetries that they show."""
+        del seed
+        return self._candidates
+
+    def default_surrogate(self) -> Surrogate:
+        """A mixture of force fields."""
+        return ForceFieldSurrogate(ForceFieldSettings(device=self.device), on_status=self.on_status)
+
+    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - a trajectory, or a pair of arrays
+        """A trajectory with energies and forces, or a pair of positions and labels, that follow p_X.
+
+        Under another test density their errors are weighted by q / p_X.
+        """
+        if isinstance(validation, Trajectory):
+            check_species(self.trajectory.species, validation.species, validation.source)
+            validation = (validation.R, (validation.energies, validation.forces))
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise TypeError(f"validation must be a trajectory or a pair (R, labels), got {shown(validation)}")
+        R = torch.as_tensor(np.asarray(validation[0], dtype=np.float64))
+        describe(R)  # for its checks
+        y = joined_labels(validation[1], R.shape[:2], name="the labels of validation")
+        if not np.isfinite(y).all():
+            raise ValueError("the labels of validation must be finite, got NaN or infinite entries")
+        return Validation(R.numpy(), y, self._validation_weight(R))
+
+    def _validation_weight(self, R: Positions) -> Float[ndarray, " n"] | None:
+        """q / p_X at validation configurations; none where they follow q."""
+        if self.test_density == "pool":
+            return None
+        self.on_status(f"density of {len(R)} validation configurations")
+        at, of = (descriptors(part, self.device) for part in (R, self._candidates.R))
+        density = 1.0 + self._candidates._density(at, of)  # each counts itself, as configurations of the pool do
+        return error_weights(self.test_density, density.cpu()).numpy()
+
+
+def descriptors(R: Positions, device: str | None) -> Descriptors:
+    """Phi of many configurations, on a device."""
+    parts = R.to(resolve_device(device)).split(CHECKED_TOGETHER)
+    return torch.cat([describe(part).values for part in parts])
+
+
+def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes
+    """Labels of n configurations of N atoms as rows of energy and forces, from those or from a pair of arrays.
+
+    Raises:
+        ValueError: they are not numbers, or of another shape.
+    """
+    n, N = shape
+    try:
+        parts = [np.asarray(part, dtype=np.float64) for part in (values if isinstance(values, tuple) else (values,))]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, NaN where there is none, got {shown(values)}: {error}") from error
+    if [part.shape for part in parts] == [(n,), (n, N, 3)]:
+        return np.concatenate([parts[0][:, None], parts[1].reshape(n, 3 * N)], axis=1)
+    if [part.shape for part in parts] == [(n, 1 + 3 * N)]:
+        return parts[0]
+    raise ValueError(
+        f"{name} must be energies ({n},) and forces ({n}, {N}, 3) as a tuple, or rows ({n}, {1 + 3 * N}) of both, "
+        f"got {' and '.join(str(part.shape) for part in parts)}"
+    )
+
+
+def _described(pool: Mapping[str, Any]) -> str:
+    return f"{pool['source']} with {pool['n']} configurations of atoms {pool['species']}"
+
+
+def _shown_pool(space: object) -> str:
+    return _described(space.identity) if isinstance(space, MoleculePool) else shown(space)
