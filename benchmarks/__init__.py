@@ -4,12 +4,11 @@
 that the machine allows; `docs/performance.md` explains and quotes the numbers. Start with `command.py`.
 
 - `__main__.py`: the options of `python -m benchmarks`
-- `command.py`: what is measured, tables, record and figure
+- `command.py`: what is measured, tables and record
 - `timing.py`: one timed fit by each method
 - `stages.py`: the stages of the analytic fit, their operations and bytes
 - `measuring.py`: seconds, memory, and the rates of the machine
 - `gpytorch_models.py`, `gpytorch_mixture.py`: the same mixture in GPyTorch, and its training
-- `figures.py`: seconds against the number of labels
 - `regression.py`: test errors on data files, compared with a stock SVGP and an exact Gaussian process
 - `large_pool.py`: seconds and memory of a campaign over a memory-mapped pool
 - `mutants.py`: random changes of the code, and whether the tests detect them

@@ -25,7 +25,7 @@ def main(
     threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
     max_epochs: Annotated[int, typer.Option(min=1, help="Largest number of epochs of the GPyTorch models.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and models.")] = 0,
-    output: Annotated[Path, typer.Option(help="Folder for the numbers and the figure.")] = Path("out/bench"),
+    output: Annotated[Path, typer.Option(help="Folder for the numbers.")] = Path("out/bench"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No status messages.")] = False,
 ) -> None:
     """Time lobal on the Doppler function, compared with stock GPyTorch and with what the machine allows.

@@ -1,4 +1,4 @@
-"""The body of `python -m benchmarks`: measure, print tables, and write the numbers and a figure."""
+"""The body of `python -m benchmarks`: measure, print tables, and write the numbers."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from benchmarks.figures import Seconds, seconds_figure
 from benchmarks.measuring import Rates, machine_rates
 from benchmarks.stages import (
     EPOCH,
@@ -42,7 +41,6 @@ from lobal.core.arrays import resolve_device
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 from lobal.experts.features import CACHE_BYTES
-from lobal.report.figures import save_figure
 
 L = len(PAPER.bandwidths)
 CUT = "*"  # marks a training that did not come to its end
@@ -86,7 +84,7 @@ class Outcome(NamedTuple):
 
 
 def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
-    """Measure, print tables, and write bench.json and seconds.png to the folder."""
+    """Measure, print tables, and write bench.json to the folder."""
     console = Console()
     output.mkdir(parents=True, exist_ok=True)  # fails before the work, not after it
     methods = available(plan.methods)
@@ -102,8 +100,7 @@ def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
     for line in remarks(outcome):
         console.print(line)
     write_atomically(output / "bench.json", (json.dumps(record(outcome), indent=1) + "\n").encode())
-    save_figure(seconds_figure(curves(outcome.rows)), output / "seconds.png")
-    console.print(f"numbers in {output / 'bench.json'}, figure in {output / 'seconds.png'}")
+    console.print(f"numbers in {output / 'bench.json'}")
 
 
 def run(plan: Plan, notify: Callable[[str], None]) -> Outcome:
@@ -206,15 +203,6 @@ def remarks(outcome: Outcome) -> list[str]:
         kept = CACHE_BYTES // (8 * L * outcome.plan.m)
         lines.append(f"features are kept up to n = {kept} ({CACHE_BYTES / 2**30:g} GiB), recomputed in parts beyond")
     return lines
-
-
-def curves(rows: Sequence[Row]) -> dict[str, Seconds]:
-    """The rows as lines of the figure, without trainings that were cut off."""
-    found = {}
-    for method in dict.fromkeys(row.method for row in rows if row.is_finished):
-        own = sorted((row for row in rows if row.method == method and row.is_finished), key=lambda row: row.n)
-        found[NAMES[method]] = Seconds([row.n for row in own], [row.seconds for row in own])
-    return found
 
 
 def record(outcome: Outcome) -> dict[str, Any]:

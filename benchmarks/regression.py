@@ -9,7 +9,7 @@ has its hyperparameters and labels from a subset of the training rows. Errors ar
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -19,7 +19,6 @@ import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
@@ -27,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.gpytorch_mixture import fit_gpytorch_svgp
 from experiments.data_files import load_npz
-from experiments.repetitions import Repetitions, Result
+from experiments.repetitions import Repetitions, Result, print_summary
 from lobal.mixture.estimator import MixtureRegressor
 
 MOST_TESTED = 5000
@@ -85,21 +84,6 @@ def errors(n: int, seed: int, *, data: str, **options: Any) -> Result:  # noqa: 
     return result
 
 
-def table(summaries: dict[str, dict[str, Any]]) -> str:
-    """Markdown: a row for each data set."""
-    lines = ["| data set | n | mixture | SVGP | exact, subset | CPU seconds |", "|---|---|---|---|---|---|"]
-    for name, summary in summaries.items():
-        cells = [_cell(summary[f"{method}_error"]) for method in METHODS]
-        seconds = " / ".join(f"{summary[f'{method}_seconds']['mean']:.0f}" for method in METHODS)
-        lines.append(f"| {name} | {summary['n']} | {' | '.join(cells)} | {seconds} |")
-    return "\n".join(lines)
-
-
-def _cell(estimate: dict[str, float | None]) -> str:
-    error = estimate["standard_error"]
-    return f"{estimate['mean']:.4f}" + ("" if error is None else f" ± {error:.4f}")
-
-
 def main(
     data: Annotated[list[Path], typer.Argument(help="npz files with X and y.", exists=True, dir_okay=False)],
     output: Annotated[Path, typer.Option(help="Folder for one JSON file per data set; an interrupted run resumes.")],
@@ -113,39 +97,16 @@ def main(
 ) -> None:
     """Compare test errors on several data sets."""
     torch.set_num_threads(threads)
-    console = Console(soft_wrap=True)
-    summaries = {
-        path.stem: _repeated(path, output, console, n, seeds, m=m, subset=subset, max_epochs=max_epochs, device=device)
-        for path in data
-    }
-    console.print(table(summaries), markup=False, highlight=False)
-
-
-def _repeated(
-    path: Path,
-    output: Path,
-    console: Console,
-    n: int,
-    seeds: int,
-    **options: Any,  # noqa: ANN401 - numbers and the device
-) -> dict[str, Any]:
-    rows = min(n, 9 * len(load_npz(path).y) // 10)
-    repetitions = Repetitions(
-        experiment=f"{path.stem}: test errors of mixture, SVGP and exact process",
-        settings={"data": path.stem, **options},
-        run=partial(errors, data=str(path), **options),
-    )
-    pairs: Sequence[tuple[int, int]] = [(rows, seed) for seed in range(seeds)]
-    done = repetitions.complete(
-        pairs,
-        output / f"{path.stem}.json",
-        notify=lambda result: console.print(
-            f"{path.stem}, seed {result['seed']}: "
-            + ", ".join(f"{name} {result[f'{name}_error']:.4f}" for name in METHODS)
-        ),
-    )
-    summary: dict[str, Any] = done["summary"][0]
-    return summary
+    options: dict[str, Any] = {"m": m, "subset": subset, "max_epochs": max_epochs, "device": device}
+    for path in data:
+        rows = min(n, 9 * len(load_npz(path).y) // 10)
+        repetitions = Repetitions(
+            experiment=f"{path.stem}: test errors of mixture, SVGP and exact process",
+            settings={"data": path.stem, **options},
+            run=partial(errors, data=str(path), **options),
+        )
+        pairs = [(rows, seed) for seed in range(seeds)]
+        print_summary(repetitions.complete(pairs, output / f"{path.stem}.json"), rows)
 
 
 if __name__ == "__main__":

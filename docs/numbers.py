@@ -23,7 +23,6 @@ from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
 from experiments.inducing_errors import DATA_SETS
 from experiments.inducing_points import ARMS, SIZES, TARGETS, curve
-from experiments.noise import MEASURES
 from experiments.other_models import FAMILIES, errors_by_seed, savings
 from experiments.repetitions import mean_and_error, values_by_seed
 from experiments.tuning import MODELS
@@ -196,9 +195,9 @@ def _tuning() -> str:
 
 def _noise() -> str:
     numbers = record("noise_ato")["summary"][0]
-    shown = ("rank", "ratio", "follows")
-    rows = [[str(k), *(_mean(numbers[f"{name}_{k}"], ".3g") for name in shown)] for k in (1, 2, 5)]
-    return _markdown(["labels a row", *(MEASURES[name] for name in shown)], rows)
+    shown = {"rank": "rank correlation", "ratio": "estimated / true variance", "follows": "density with noise"}
+    rows = [[str(k), *(_mean(numbers[f"{name}_{k}"], ".2f") for name in shown)] for k in (1, 2, 5)]
+    return _markdown(["labels per row", *shown.values()], rows)
 
 
 def _regression() -> str:

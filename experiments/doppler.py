@@ -21,7 +21,6 @@ import typer
 from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
-from rich.table import Table
 
 from experiments.figures.models import comparison_figure
 from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds
@@ -163,8 +162,8 @@ def oracle_rmse(model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndar
     return math.sqrt(np.add.reduceat(squares, starts, axis=1).min(axis=0).sum() / N_TEST)
 
 
-def save_figures(fitted: DopplerFit, folder: Path) -> list[Path]:
-    """Draw the paper's figures of this experiment and return their paths."""
+def save_figures(fitted: DopplerFit, folder: Path) -> None:
+    """Draw the paper's figures of this experiment."""
     (X, y), mixture = fitted.sample, fitted.mixture
     label = rf"mixture, $\vartheta_\sigma = {mixture.penalty:g}$"
     drawn = {
@@ -174,21 +173,8 @@ def save_figures(fitted: DopplerFit, folder: Path) -> list[Path]:
     if fitted.single_scale is not None:
         models = {"mixture": mixture, "single-scale GP": fitted.single_scale}
         drawn["comparison"] = comparison_figure(models, X, y, DOPPLER)
-    paths = [folder / f"{name}.png" for name in drawn]
-    for figure, path in zip(drawn.values(), paths, strict=True):
-        figures.save_figure(figure, path)
-    return paths
-
-
-def result_table(result: Result) -> Table:
-    """The errors as a table for the terminal."""
-    table = Table("", title=f"Doppler function, n = {result['n']}, seed {result['seed']}", title_justify="left")
-    for name in ("RMSE", "max. error", "seconds"):
-        table.add_column(name, justify="right")
-    for name, prefix in {"mixture": "", "single-scale GP": "single_scale_"}.items():
-        if f"{prefix}rmse" in result:
-            table.add_row(name, *(f"{result[prefix + cell]:.4g}" for cell in ("rmse", "max_error", "seconds")))
-    return table
+    for name, figure in drawn.items():
+        figures.save_figure(figure, folder / f"{name}.png")
 
 
 Penalty = Annotated[float, typer.Option(min=0.0, help="Penalty on small bandwidths; 0 overfits.")]
@@ -207,9 +193,8 @@ def fit_command(
     output.mkdir(parents=True, exist_ok=True)  # fails before the work, not after it
     fitted = fit(n, seed, penalty=penalty, single_scale=single_scale, quiet=quiet)
     write_atomically(output / "result.json", (json.dumps(fitted.result, indent=1) + "\n").encode())
-    paths = save_figures(fitted, output)
-    Console().print(result_table(fitted.result))
-    Console().print(f"figures in {output}: {', '.join(path.name for path in paths)}")
+    save_figures(fitted, output)
+    print(json.dumps(fitted.result, indent=1))
 
 
 def statistics_command(

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from experiments.doppler import N_VALIDATION, doppler_data, oracle_rmse, paper_model
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds
+from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.cli.demo import EXPLORATION, DopplerOracle, errors_on_grid
@@ -132,6 +132,4 @@ def main(
         jobs=jobs,
         notify=lambda result: console.print(f"seed {result['seed']}: RMSE {result[f'rmse_{n}']:.4f}"),
     )
-    for name, numbers in record["summary"][0].items():
-        if "rmse" in name or "n_inducing" in name or "n_gate_inducing" in name:
-            console.print(f"{name}: {numbers['mean']:.4f} ± {numbers['standard_error'] or 0:.4f}")
+    print_summary(record, n, "rmse", "n_inducing", "n_gate_inducing")

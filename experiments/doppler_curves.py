@@ -1,4 +1,4 @@
-"""Learning curves of the Doppler function from the results of both arms: a table, the savings, a figure.
+"""Savings and learning curves of the Doppler function from the results of both arms.
 
 python -m experiments doppler_curves ACTIVE.json RANDOM.json --figure curves.png
 
@@ -10,11 +10,9 @@ import math
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import numpy as np
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
 
 from experiments.repetitions import Figure, Result, values_by_seed
 from lobal.report.campaign_figures import Curve, learning_curve_figure
@@ -58,50 +56,17 @@ def compared(active: Arm, random: Arm) -> tuple[list[int], Savings]:
     return sizes, relative_sample_sizes(*rmse, smoothness=math.inf, dimension=1.0)
 
 
-def table(active: Arm, random: Arm) -> str:
-    """Markdown: errors of both arms and of the oracle, rho, the expected rho, largest errors; means over the seeds."""
-    sizes, savings = compared(active, random)
-    errors = {
-        "active": active.column("rmse", sizes),
-        "random": random.column("rmse", sizes),
-        "oracle, active labels": active.column("oracle_rmse", sizes),
-    }
-    expected = active.column("expected_savings", sizes)
-    further = {
-        "expected rho": None if expected is None else 1.0 - expected,
-        "max. error active": active.column("max_error", sizes),
-        "max. error random": random.column("max_error", sizes),
-    }
-    cells = {name: _means(values) for name, values in errors.items() if values is not None}
-    cells |= {
-        name: [f"{mean:.2f}" for mean in values.mean(0)] for name, values in further.items() if values is not None
-    }
-    lines = [f"| n | rho | {' | '.join(cells)} |", "|---" * (2 + len(cells)) + "|"]
-    for row, size in enumerate(sizes):
-        error = "" if savings.standard_error is None else f" ± {savings.standard_error[row]:.3f}"
-        lines.append(f"| {size} | {savings.rho[row]:.3f}{error} | {' | '.join(each[row] for each in cells.values())} |")
-    return "\n".join(lines)
-
-
-def _means(values: Float[ndarray, "seeds sizes"]) -> list[str]:
-    """Means over the seeds, with standard errors if there are several seeds."""
-    means = values.mean(axis=0)
-    if len(values) < 2:
-        return [f"{mean:.4f}" for mean in means]
-    errors = np.std(values, axis=0, ddof=1) / math.sqrt(len(values))
-    return [f"{mean:.4f} ± {error:.4f}" for mean, error in zip(means, errors, strict=True)]
-
-
 def main(
     active: Annotated[Path, typer.Argument(help="Results of the active arm.", exists=True, dir_okay=False)],
     random: Annotated[Path, typer.Argument(help="Results of the random arm.", exists=True, dir_okay=False)],
     figure: Figure = None,
 ) -> None:
-    """Print the table of both arms and draw their learning curves."""
+    """Print what active learning saved at every size and draw the learning curves."""
     arms = Arm.read(active), Arm.read(random)
-    console = Console(soft_wrap=True)
-    console.print(table(*arms), markup=False, highlight=False)
-    console.print(compared(*arms)[1].verdict())
+    sizes, savings = compared(*arms)
+    for row, size in enumerate(sizes):
+        print(f"{size} labels: rho = {savings.rho_at(row)}")
+    print(savings.verdict())
     if figure is not None:
         sizes = arms[0].sizes
         curves = {"random": arms[1].column("rmse", sizes), "active": arms[0].column("rmse", sizes)}

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,13 +22,22 @@ import typer
 from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
 from experiments.doppler import doppler_data
 from experiments.doppler_active import START, campaign
 from experiments.figures.inducing import inducing_point_panels
-from experiments.repetitions import Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
+from experiments.repetitions import (
+    Figure,
+    FirstSeed,
+    Jobs,
+    Output,
+    Repetitions,
+    Result,
+    Seeds,
+    print_summary,
+    values_by_seed,
+)
 from lobal.cli.checks import whole_numbers
 from lobal.cli.demo import EXPLORATION, N_TEST, Errors, errors_on_grid
 from lobal.core.dataset import LabelledSet
@@ -47,14 +55,12 @@ from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.gate import features_of
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
-from lobal.report.savings import pooled_errors
 
 SIZES = (32, 64, 128, 256, 512, 1024)  # m
 N_INDUCING = 1024  # of the mixture that estimates the LFC
 GROWTH = 8  # of a campaign from step to step: few fits lead to the superior density
 MOST_CHOSEN = 256  # points given one by one; with more of them a kernel of one bandwidth has nothing left to explain
 IN_USE = 0.01  # share of the points from which on a bandwidth of the ladder counts as used
-ENOUGH = 1.1  # times the smallest error: what a number of inducing points may cost
 
 ARMS = {"active": "superior density", "random": "random"}
 
@@ -302,43 +308,6 @@ def panels(results: Sequence[Result], sizes: Sequence[int]) -> dict[str, dict[st
     return drawn_panels
 
 
-def comparison_table(results: Sequence[Result], sizes: Sequence[int]) -> Table:
-    """Pooled errors by choice and number of inducing points, for the terminal."""
-    table = Table("labels", "inducing points", title=f"RMSE, {len(results)} seeds", title_justify="left")
-    for m in sizes:
-        table.add_column(f"m = {m}", justify="right")
-    table.add_column("enough", justify="right")
-    for arm in ARMS:
-        best = _smallest_error(results, arm, sizes)
-        for how, name in [*product(["fitted"], TARGETS), *product(["given"] if given_sizes(sizes) else [], CHOICES)]:
-            curved = curve(results, f"{how}_{arm}_{name}", sizes if how == "fitted" else given_sizes(sizes))
-            cells = _shown(curved)
-            missing = [""] * (len(sizes) - len(cells))
-            table.add_row(arm, f"{name}, {how}", *cells, *missing, str(sufficient(curved, best) or "-"))
-        table.add_section()
-    return table
-
-
-def sufficient(curved: Curve, best: float) -> int | None:
-    """The smallest number of inducing points whose pooled error exceeds the best by a tenth at most, if any."""
-    pooled, _ = pooled_errors(curved.rmse)
-    return next((m for m, error in zip(curved.sizes, pooled, strict=True) if error <= ENOUGH * best), None)
-
-
-def _smallest_error(results: Sequence[Result], arm: str, sizes: Sequence[int]) -> float:
-    """The smallest pooled error on the labels of an arm, the reference's included."""
-    reference, _ = pooled_errors(np.array([[result[f"reference_{arm}_rmse"]] for result in results]))
-    fitted = [pooled_errors(curve(results, f"fitted_{arm}_{name}", sizes).rmse)[0].min() for name in TARGETS]
-    return float(min(reference[0], *fitted))
-
-
-def _shown(curved: Curve) -> list[str]:
-    pooled, spread = pooled_errors(curved.rmse)
-    if spread is None:
-        return [f"{error:.3f}" for error in pooled]
-    return [f"{error:.3f} ± {deviation:.3f}" for error, deviation in zip(pooled, spread, strict=True)]
-
-
 def main(
     output: Output,
     n: Annotated[int, typer.Option(min=START, help="Labels of a training set.")] = 2**15,
@@ -369,6 +338,6 @@ def main(
         notify=lambda result: console.print(f"seed {result['seed']} is done"),
     )
     results = [result for result in record["results"] if result["n"] == n]
-    console.print(comparison_table(results, numbers))
+    print_summary(record, n, "fitted", "given")
     if figure is not None:
         save_figure(inducing_point_panels(panels(results, numbers)), figure)

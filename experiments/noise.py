@@ -9,7 +9,6 @@ python -m experiments noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +19,10 @@ import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
-from rich.table import Table
 from scipy.stats import spearmanr
 
 from experiments.data_files import load_npz
-from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds
+from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
 from lobal.active.scoring import evaluated, scores_from
 from lobal.active.spaces import Pool
@@ -34,14 +31,6 @@ from lobal.core.arrays import as_matrix
 from lobal.mixture.estimator import MixtureRegressor
 
 REPLICATES = "1,2,5"
-MEASURES = {
-    "rank": "rank correlation",
-    "ratio": "estimated / true variance",
-    "error": "leave-one-out RMSE",
-    "spread": "largest / smallest variance",
-    "follows": "density with noise",
-    "share": "share of noise in density",
-}
 
 
 class Replicates(NamedTuple):
@@ -77,7 +66,12 @@ class NoiseExperiment:
 
 
 def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
-    """Estimates from n rows at all others, in columns such as "rank_2" for two labels a row."""
+    """Estimates from n rows at all others, in columns such as "rank_2" for two labels per row.
+
+    rank: rank correlation with the true variance; ratio: estimated over true variance; error: leave-one-out RMSE;
+    spread: largest over smallest variance; follows: correlation of the noise part of the superior density with the
+    true variance; share: share of that part in the density.
+    """
     X, Z = settings.load()
     order = np.random.default_rng(seed).permutation(len(X))
     rows, rest = order[:n], order[n:]
@@ -150,19 +144,6 @@ def attainable_rank(Z: Float[ndarray, "n k"]) -> float:
     return math.sqrt(2.0 * r / (1.0 + r))
 
 
-def noise_table(results: Sequence[Result], settings: NoiseExperiment) -> Table:
-    """Means over seeds, one row for each number of replicates, for the terminal."""
-    ceiling = np.mean([result["attainable_rank"] for result in results])
-    title = f"{settings.name}, repetitions: {len(results)}; attainable rank correlation about {ceiling:.2f}"
-    table = Table("labels a row", title=title, title_justify="left")
-    for column in MEASURES.values():
-        table.add_column(column, justify="right")
-    for k in settings.replicates:
-        means = (np.mean([result[f"{name}_{k}"] for result in results]) for name in MEASURES)
-        table.add_row(str(k), *(f"{mean:.3g}" for mean in means))
-    return table
-
-
 def main(
     data: Annotated[str, typer.Argument(help=".npz file with inputs X, labels y and replicates Z (n, k).")],
     output: Output,
@@ -181,5 +162,4 @@ def main(
         settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
         run=partial(run, settings=settings),
     )
-    record = repetitions.complete([(n, seed) for seed in range(seeds)], output, jobs=jobs)
-    Console().print(noise_table([result for result in record["results"] if result["n"] == n], settings))
+    print_summary(repetitions.complete([(n, seed) for seed in range(seeds)], output, jobs=jobs), n)

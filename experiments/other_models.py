@@ -17,7 +17,6 @@ import typer
 from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
-from rich.table import Column, Table
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -32,7 +31,7 @@ from lobal.cli.demo import EXPLORATION, N_TEST, Predictor, errors_on_grid
 from lobal.core.metrics import root_mean_squared_error
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
-from lobal.report.savings import Estimate, Savings, pooled_errors, relative_sample_sizes
+from lobal.report.savings import Savings, relative_sample_sizes
 
 # Hyperparameters that are chosen by the validation labels, in all arms.
 LEAF_SIZES = (1, 2, 3, 5, 8, 12, 20)
@@ -154,34 +153,6 @@ def savings(results: Sequence[Result], name: str, arm: str) -> Savings:
     return relative_sample_sizes(active, random, smoothness=math.inf, dimension=1.0)
 
 
-def comparison_table(results: Sequence[Result]) -> Table:
-    """Pooled errors and relative sample sizes of all models, for the terminal."""
-    title = f"Doppler function: RMSE and relative sample size rho, {len(results)} seeds"
-    table = Table(Column("model", no_wrap=True), title=title, title_justify="left")
-    for column in ("n", "random", "active", "weighted", "rho active", "rho weighted"):
-        table.add_column(column, justify="right")
-    for name, family in FAMILIES.items():
-        for row, cells in enumerate(_model_rows(results, name)):
-            table.add_row("" if row else family.title, *cells)
-        table.add_section()
-    return table
-
-
-def _model_rows(results: Sequence[Result], name: str) -> Iterator[list[str]]:
-    """One row per size, and one for the sizes after the start together."""
-    pooled = [pooled_errors(errors_by_seed(results, name, arm))[0] for arm in ARMS]
-    saved = [savings(results, name, arm) for arm in ARMS if arm != "random"]
-    for row, size in enumerate(sizes_up_to(results[0]["n"])):
-        rho = [each.rho_at(row - 1) if row else "" for each in saved]
-        yield [str(size), *(f"{errors[row]:.3f}" for errors in pooled), *rho]
-    yield ["all", "", "", "", *(_shown(each.overall) for each in saved)]
-
-
-def _shown(estimate: Estimate) -> str:
-    error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.2f}"
-    return f"{estimate.value:.2f}{error}"
-
-
 def curves(results: Sequence[Result]) -> dict[str, dict[str, Curve]]:
     """Learning curves by the names of models and arms, for the figure."""
     sizes = sizes_up_to(results[0]["n"])
@@ -222,7 +193,6 @@ def main(
         notify=lambda result: console.print(f"seed {result['seed']} is done"),
     )
     results = [result for result in record["results"] if result["n"] == n]
-    console.print(comparison_table(results))
     for name, family in FAMILIES.items():
         for arm in ("active", "weighted"):
             console.print(f"{family.title}, {ARMS[arm]}: {savings(results, name, arm).verdict()}")

@@ -21,10 +21,9 @@ import typer
 from jaxtyping import Float, Real
 from numpy import ndarray
 from rich.console import Console
-from rich.table import Table
 
 from experiments.data_files import load_npz
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
+from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary, values_by_seed
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.cli.checks import whole_numbers
@@ -32,7 +31,7 @@ from lobal.cli.demo import EXPLORATION
 from lobal.core.arrays import as_column
 from lobal.core.metrics import maximum_absolute_error, root_mean_squared_error
 from lobal.mixture.estimator import SMALLEST_TRAINING_SET, MixtureRegressor
-from lobal.report.savings import Savings, pooled_errors, relative_sample_sizes
+from lobal.report.savings import Savings, relative_sample_sizes
 
 SIZES = "256,512,1024,2048"
 TEST_SHARE, LARGEST_TEST_SET = 0.2, 5000  # rows held out: enough for an error to two or three percent
@@ -197,21 +196,6 @@ def conclusion(results: Sequence[Result], *, sizes: Sequence[int]) -> dict[str, 
     }
 
 
-def savings_table(results: Sequence[Result], sizes: Sequence[int], title: str) -> Table:
-    """Errors of both arms, relative sample sizes and expected rho, for the terminal."""
-    table = Table("n", title=title, title_justify="left")
-    for column in ("RMSE active", "random", "maxAE active", "random", "rho", "expected rho"):
-        table.add_column(column, justify="right", no_wrap=True)
-    savings = savings_of(results, sizes)
-    rmse = [pooled_errors(values_by_seed(results, f"{arm}_rmse", sizes))[0] for arm in ("active", "random")]
-    largest = [values_by_seed(results, f"{arm}_max_error", sizes).mean(axis=0) for arm in ("active", "random")]
-    expected = 1.0 - values_by_seed(results, "expected_savings", sizes).mean(axis=0)
-    for row, size in enumerate(sizes):
-        errors = (f"{column[row]:.4g}" for column in (*rmse, *largest))
-        table.add_row(str(size), *errors, savings.rho_at(row - 1) if row else "", f"{expected[row]:.2f}")
-    return table
-
-
 def _generator(seed: int, part: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(part,)))
 
@@ -256,8 +240,7 @@ def main(
         jobs=jobs,
         notify=lambda result: console.print(_line(result, settings.sizes)),
     )
-    title = f"{settings.name}, repetitions: {len(done['results'])}"
-    console.print(savings_table(done["results"], settings.sizes, title))
+    print_summary(done, settings.sizes[-1], "rmse", "expected_savings")
     console.print(done["savings"]["verdict"])
 
 

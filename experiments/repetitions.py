@@ -116,6 +116,16 @@ def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
     return entries
 
 
+def print_summary(record: dict[str, Any], n: int, *names: str) -> None:
+    """Print mean and standard error of numbers at one size, by default of all that were measured."""
+    entry = next(entry for entry in record["summary"] if entry["n"] == n)
+    print(f"{record['experiment']}: n = {n}, repetitions: {entry['repetitions']}")
+    for name, number in entry.items():
+        if isinstance(number, dict) and any(part in name for part in names or [name]):
+            error = "" if number["standard_error"] is None else f" ± {number['standard_error']:.2g}"
+            print(f"  {name:40} {number['mean']:.4g}{error}")
+
+
 def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int]) -> np.ndarray:
     """Numbers (seeds, sizes) that the results have under names such as "rmse_1024"."""
     return np.array([[result[f"{name}_{size}"] for size in sizes] for result in results], dtype=np.float64)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from experiments.doppler import N_VALIDATION, doppler_data, paper_model
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds
+from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.cli.demo import errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
 
@@ -64,12 +62,5 @@ def main(
         settings={"n_validation": N_VALIDATION},
         run=run,
     )
-    record = repetitions.complete([(n, seed) for seed in range(first_seed, first_seed + seeds)], output, jobs=jobs)
-    numbers = next(entry for entry in record["summary"] if entry["n"] == n)
-    table = Table("model", title=f"n = {n}, repetitions: {numbers['repetitions']}", title_justify="left")
-    for column in ("RMSE", "CPU seconds"):
-        table.add_column(column, justify="right")
-    for name, model in MODELS.items():
-        rmse, seconds = (numbers[f"{name}_{what}"]["mean"] for what in ("rmse", "cpu_seconds"))
-        table.add_row(model.title, f"{rmse:.4f}", f"{seconds:.2f}")
-    Console().print(table)
+    pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
+    print_summary(repetitions.complete(pairs, output, jobs=jobs), n)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from benchmarks import stages, timing
 from benchmarks.__main__ import app
-from benchmarks.command import Plan, curves
+from benchmarks.command import Plan
 from benchmarks.gpytorch_mixture import ADAM, fit_gpytorch_mixture, fit_gpytorch_svgp, pretraining_epochs
 from benchmarks.gpytorch_models import (
     GPyTorchExperts,
@@ -172,11 +172,10 @@ def test_ratios_compare_epochs_with_adam_and_trainings_with_the_analytic_fit() -
     assert (alone.equal_epochs, alone.to_the_end) == (None, None)
 
 
-def test_a_training_cut_short_has_no_end_and_no_mark_in_the_figure() -> None:
+def test_a_training_cut_short_has_no_end() -> None:
     cut = row(timing.MIXTURE, 12.0, seconds_per_epoch=1.0, seconds_to_best=9.0, is_finished=False)
     (found,) = ratios([row(timing.ANALYTIC, 2.0), cut])
     assert (found.to_the_end, found.to_best) == (None, None)
-    assert curves([cut]) == {}
 
 
 def test_growth_is_the_power_of_n() -> None:
@@ -211,7 +210,6 @@ def test_a_tiny_benchmark_prints_tables_and_keeps_its_numbers(tmp_path: Path, mo
     assert [entry["to_the_end"] for entry in record["ratios"]] == [None]
     assert record["stages"]["measured"][-1]["name"] == stages.EPOCH
     assert "gpytorch" in record["versions"]
-    assert (tmp_path / "seconds.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_gpytorch_its_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

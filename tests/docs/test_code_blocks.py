@@ -18,8 +18,7 @@ from experiments.__main__ import command as experiment
 from lobal.cli.app import app
 from tests.docs.pages import PAGES, TOP, blocks, commands
 
-REWRITTEN = {name for name in PAGES if name not in ("docs/molecules.md", "docs/inducing_points.md")}  # others follow
-WITH_PYTHON = [name for name in sorted(REWRITTEN) if any(block.info == "python" for block in blocks(PAGES[name]))]
+WITH_PYTHON = [name for name in PAGES if any(block.info == "python" for block in blocks(PAGES[name]))]
 LINES = [(name, words) for name, page in PAGES.items() for words in commands(page)]
 INFO = {"", "python", "python needs-data", "python needs-botorch", "sh", "text"}
 

@@ -76,7 +76,7 @@ def test_the_fit_command_writes_numbers_and_figures(
     monkeypatch.setattr(doppler, "fit", lambda *_, **__: fitted)
     result = invoke("doppler_fit", "--n", 64, "--single-scale", "--quiet", "--output", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "single-scale GP" in result.output
+    assert '"single_scale_rmse"' in result.output
     assert json.loads((tmp_path / "result.json").read_text()) == fitted.result
     assert {"overview.png", "bandwidth.png", "comparison.png"} <= {path.name for path in tmp_path.iterdir()}
 

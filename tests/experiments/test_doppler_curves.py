@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from experiments.doppler_curves import Arm, main, table
+from experiments.doppler_curves import Arm, compared
+from tests.experiments.setting import invoke
 
 
 def results(path: Path, factor: float, *, seeds: int = 3, **further: float) -> Path:
@@ -20,27 +21,20 @@ def results(path: Path, factor: float, *, seeds: int = 3, **further: float) -> P
     return path
 
 
-def test_the_table_has_rho_at_every_size_after_the_start(tmp_path: Path) -> None:
-    arms = [Arm.read(results(tmp_path / f"{factor}.json", factor)) for factor in (0.5, 1.0)]
-    lines = table(*arms).splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 32", "| 64"]
-    assert all("| 0.250 ± 0.000 |" in line for line in lines[2:])
-    assert "oracle" not in lines[0]
-
-
-def test_the_oracle_is_shown_where_it_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    active = results(tmp_path / "active.json", 0.5, oracle_rmse=0.04, expected_savings=0.4)
-    main(active, results(tmp_path / "random.json", 1.0), figure=tmp_path / "curves.png")
-    printed = capsys.readouterr().out
-    assert "0.0400 ± 0.0000" in printed
+def test_savings_are_printed_for_every_size_after_the_start_and_curves_drawn(tmp_path: Path) -> None:
+    active = results(tmp_path / "active.json", 0.5, oracle_rmse=0.04)
+    random, figure = results(tmp_path / "random.json", 1.0), tmp_path / "curves.png"
+    printed = invoke("doppler_curves", active, random, "--figure", figure).output
+    assert [line.split(":")[0] for line in printed.splitlines()[:2]] == ["32 labels", "64 labels"]
+    assert printed.count("rho = 0.25 ± 0.00") == 2
     assert "saved 75.0%" in printed
-    assert (tmp_path / "curves.png").stat().st_size > 0
+    assert figure.stat().st_size > 0
 
 
 def test_arms_of_other_seeds_are_refused(tmp_path: Path) -> None:
     arms = [Arm.read(results(tmp_path / f"{seeds}.json", 1.0, seeds=seeds)) for seeds in (2, 3)]
     with pytest.raises(ValueError, match="same seeds"):
-        table(*arms)
+        compared(*arms)
 
 
 def test_a_file_without_results_is_refused(tmp_path: Path) -> None:

@@ -14,13 +14,11 @@ from experiments.inducing_points import (
     Reference,
     global_bandwidth,
     smallest_bandwidth,
-    sufficient,
     with_points,
 )
 from experiments.repetitions import Result
 from lobal.cli.demo import DOPPLER, Errors, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.campaign_figures import Curve
 from tests.experiments.setting import invoke
 
 SIZES = (8, 16, 32)
@@ -124,12 +122,6 @@ def test_the_active_training_set_is_denser_where_its_density_is(monkeypatch: pyt
     assert active.density.shape == active.complexity.shape == active.y.shape == (128,)
     assert np.mean(1.0 / active.density) == pytest.approx(1.0, abs=0.3)  # the integral of one over the unit interval
     assert np.ptp(active.density) > 0.0
-
-
-def test_enough_is_the_first_number_within_a_tenth_of_the_best() -> None:
-    curve = Curve([8, 16, 32], np.array([[2.0, 1.05, 1.0]]))
-    assert sufficient(curve, 1.0) == 16
-    assert sufficient(curve, 0.5) is None
 
 
 def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, mo
     assert "from a single repetition" in first.output
     second = invoke(*command, "--seeds", 2)
     assert "seed 0" not in second.output
-    assert "0.25 ± 0.00" in second.output
+    assert "saved 75" in second.output
     assert [row["seed"] for row in json.loads((tmp_path / "record.json").read_text())["results"]] == [0, 1]
     assert (tmp_path / "curves.png").exists()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import pools
-from experiments.pools import PoolSettings, Split, campaign, conclusion, run, savings_table, stationary_problem
+from experiments.pools import PoolSettings, Split, campaign, conclusion, run, stationary_problem
 from experiments.repetitions import Result
 from tests.experiments.setting import invoke
 
@@ -160,12 +160,6 @@ def test_the_standard_error_is_that_of_pairs() -> None:
 
 def test_nothing_is_concluded_from_nothing() -> None:
     assert conclusion([], sizes=SIZES) == {}
-
-
-def test_the_table_compares_only_what_differs() -> None:
-    results = [fake_run(32, 0, settings=settings_of("stationary"))]
-    rho = savings_table(results, SIZES, "title").columns[5]
-    assert [*rho.cells] == ["", "0.64"]
 
 
 def test_the_command_keeps_savings_and_resumes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,5 +14,5 @@ def test_errors_and_seconds_of_every_model_are_kept(
     monkeypatch.setattr(tuning, "MODELS", {"default": small})
     tuning.main(tmp_path / "tuning.json", n=64, seeds=2)
     shown = capsys.readouterr().out
-    assert "nothing set" in shown
+    assert "default_rmse" in shown
     assert (tmp_path / "tuning.json").read_text().count('"default_rmse"') == 3  # two results and their mean
