@@ -1,6 +1,6 @@
 """Seconds and bytes, none of which is part of the wheel. Run them on a machine that does nothing else meanwhile.
 
-`python -m benchmarks` times both engines on the Doppler function, compared with stock GPyTorch and with the least time
+`python -m benchmarks` times both engines on the Doppler function, compared with a stock SVGP and with the least time
 that the machine allows; `docs/performance.md` explains and quotes the numbers. Start with `command.py`.
 
 - `__main__.py`: the options of `python -m benchmarks`
@@ -8,7 +8,7 @@ that the machine allows; `docs/performance.md` explains and quotes the numbers. 
 - `timing.py`: one timed fit by each method
 - `stages.py`: the stages of the analytic fit, their operations and bytes
 - `measuring.py`: seconds, memory, and the rates of the machine
-- `gpytorch_models.py`, `gpytorch_mixture.py`: the same mixture in GPyTorch, and its training
+- `gpytorch_svgp.py`: a stock sparse Gaussian process and its training
 - `regression.py`: test errors on data files, compared with a stock SVGP and an exact Gaussian process
 - `large_pool.py`: seconds and memory of a campaign over a memory-mapped pool
 - `mutants.py`: random changes of the code, and whether the tests detect them

@@ -16,23 +16,22 @@ def main(
     engines: Annotated[
         str,
         typer.Option(
-            help="What to time, separated by commas: analytic, adam, gpytorch, svgp.",
+            help="What to time, separated by commas: analytic, adam, svgp.",
             metavar="A,B,C",
         ),
-    ] = "analytic,adam,gpytorch,svgp",
+    ] = "analytic,adam,svgp",
     m: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
-    max_epochs: Annotated[int, typer.Option(min=1, help="Largest number of epochs of the GPyTorch models.")] = 1000,
+    max_epochs: Annotated[int, typer.Option(min=1, help="Largest number of epochs of the SVGP.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and models.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for the numbers.")] = Path("out/bench"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No status messages.")] = False,
 ) -> None:
-    """Time lobal on the Doppler function, compared with stock GPyTorch and with what the machine allows.
+    """Time lobal on the Doppler function, compared with a stock SVGP and with what the machine allows.
 
-    **analytic** and **adam** are lobal's engines. **gpytorch** is the same mixture in stock GPyTorch modules, as fast
-    as they allow, **svgp** a single sparse Gaussian process. Training that **--max-epochs** cuts off is marked. Every
-    number is the wall time of one run.
+    **analytic** and **adam** are lobal's engines, **svgp** is a single sparse Gaussian process in stock GPyTorch.
+    Training that **--max-epochs** cuts off is marked. Every number is the wall time of one run.
 
     Example: **python -m benchmarks --sizes 1024,2048,4096 --m 512 --device cpu --threads 1 --output out/bench**
 

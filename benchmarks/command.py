@@ -33,7 +33,6 @@ from benchmarks.timing import (
     available,
     fit_row,
     growth,
-    ratios,
 )
 from experiments.doppler import PAPER, SMALLEST_N
 from experiments.repetitions import typed_command
@@ -94,7 +93,7 @@ def bench(plan: Plan, output: Path, *, quiet: bool = False) -> None:
         return
     status = Console(stderr=True, quiet=quiet)
     outcome = run(replace(plan, methods=methods), lambda doing: status.print(doing, highlight=False))
-    for table in (timing_table(outcome), ratio_table(outcome.rows), stage_table(outcome)):
+    for table in (timing_table(outcome), stage_table(outcome)):
         if table.row_count:
             console.print(table)
     for line in remarks(outcome):
@@ -168,17 +167,6 @@ def timing_table(outcome: Outcome) -> Table:
     return table
 
 
-def ratio_table(rows: Sequence[Row]) -> Table:
-    """How much longer the GPyTorch mixture takes."""
-    columns = ("epoch /\nAdam's epoch", "training /\nanalytic fit", "to its best /\nanalytic fit")
-    table = _table("GPyTorch over lobal, in seconds", "n", numbers=columns)
-    for ratio in ratios(rows):
-        table.add_row(
-            str(ratio.n), *(_number(value) for value in (ratio.equal_epochs, ratio.to_the_end, ratio.to_best))
-        )
-    return table
-
-
 def stage_table(outcome: Outcome) -> Table:
     """Seconds of the stages beside their floors."""
     title = f"Analytic fit at n = {outcome.stages_at}"
@@ -215,7 +203,6 @@ def record(outcome: Outcome) -> dict[str, Any]:
         "versions": versions() | _gpytorch_version(),
         "rates": asdict(outcome.rates),
         "rows": [asdict(row) for row in outcome.rows],
-        "ratios": [asdict(ratio) for ratio in ratios(outcome.rows)],
         "growth": {method: growth(outcome.rows, method) for method in plan.methods},
         "stages": {"n": outcome.stages_at, "measured": [stage._asdict() for stage in outcome.stages]},
     }

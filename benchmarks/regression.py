@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.gpytorch_mixture import fit_gpytorch_svgp
+from benchmarks.gpytorch_svgp import fit_gpytorch_svgp
 from experiments.data_files import load_npz
 from experiments.repetitions import Repetitions, Result, print_summary
 from lobal.mixture.estimator import MixtureRegressor

@@ -1,9 +1,9 @@
 """Seconds and errors of one fit of the Doppler function, by lobal's engines and by stock GPyTorch."""
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -17,17 +17,8 @@ from lobal.cli.demo import DOPPLER, N_TEST
 from lobal.core.metrics import root_mean_squared_error
 from lobal.mixture.estimator import MixtureRegressor
 
-if TYPE_CHECKING:
-    from benchmarks.gpytorch_mixture import GPyTorchFit
-
-ANALYTIC, ADAM, MIXTURE, SINGLE = "analytic", "adam", "gpytorch", "svgp"
-NAMES = {
-    ANALYTIC: "lobal, analytic",
-    ADAM: "lobal, Adam",
-    MIXTURE: "GPyTorch mixture",
-    SINGLE: "GPyTorch SVGP",
-}
-NEED_GPYTORCH = (MIXTURE, SINGLE)
+ANALYTIC, ADAM, SVGP = "analytic", "adam", "svgp"
+NAMES = {ANALYTIC: "lobal, analytic", ADAM: "lobal, Adam", SVGP: "GPyTorch SVGP"}
 WITHOUT_GPYTORCH = "GPyTorch is not installed, so its rows are left out: pip install 'lobal[bench]'"
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n 1"]], Float[ndarray, " n"]]
@@ -43,7 +34,7 @@ class Task:
     m: int  # inducing points of the experts
     device: torch.device
     seed: int
-    max_epochs: int  # of the GPyTorch models
+    max_epochs: int  # of the GPyTorch model
 
     @classmethod
     def of_size(cls, n: int, *, m: int, device: torch.device, seed: int, max_epochs: int) -> "Task":
@@ -65,24 +56,12 @@ class Row:
     peak_mib: float
     epochs: int
     seconds_per_epoch: float | None = None
-    seconds_to_best: float | None = None  # until the state that was kept was there
     is_finished: bool = True  # or cut off by max_epochs
 
     @property
     def seconds_per_label(self) -> float:
         """Constant where time grows linearly."""
         return self.seconds / self.n
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Ratios:
-    """How much longer the GPyTorch mixture takes than lobal, at one size; trainings that were cut off have no end."""
-
-    n: int
-    equal_epochs: float | None  # one epoch over one of lobal's Adam engine
-    to_the_end: float | None  # its whole training over the fit of the analytic engine
-    to_best: float | None  # the same without the epochs after the best one
 
 
 def fit_row(method: str, task: Task) -> Row:
@@ -100,13 +79,7 @@ def available(methods: Sequence[str]) -> list[str]:
     if unknown or not methods:
         raise ValueError(f"engines must be some of {', '.join(NAMES)}, got {', '.join(unknown) or 'none'}")
     has_gpytorch = importlib.util.find_spec("gpytorch") is not None
-    return [method for method in methods if has_gpytorch or method not in NEED_GPYTORCH]
-
-
-def ratios(rows: Sequence[Row]) -> list[Ratios]:
-    """The ratios at every size with a GPyTorch mixture, as far as they were measured."""
-    sizes = [row.n for row in rows if row.method == MIXTURE]
-    return [_ratio({row.method: row for row in rows if row.n == n}) for n in sizes]
+    return [method for method in methods if has_gpytorch or method != SVGP]
 
 
 def growth(rows: Sequence[Row], method: str) -> float | None:
@@ -116,21 +89,6 @@ def growth(rows: Sequence[Row], method: str) -> float | None:
         return None
     n, seconds = np.log(np.array(points)).T
     return float(np.polyfit(n, seconds, 1)[0])
-
-
-def _ratio(rows: Mapping[str, Row]) -> Ratios:
-    row, adam, analytic = rows[MIXTURE], rows.get(ADAM), rows.get(ANALYTIC)
-    seconds = analytic.seconds if analytic else None
-    return Ratios(
-        n=row.n,
-        equal_epochs=_over(row.seconds_per_epoch, adam.seconds_per_epoch if adam else None),
-        to_the_end=_over(row.seconds, seconds) if row.is_finished else None,
-        to_best=_over(row.seconds_to_best, seconds) if row.is_finished else None,
-    )
-
-
-def _over(numerator: float | None, denominator: float | None) -> float | None:
-    return None if numerator is None or denominator is None else numerator / denominator
 
 
 def _analytic(task: Task) -> Row:
@@ -163,30 +121,24 @@ def _adam(task: Task) -> Row:
     )
 
 
-def _mixture(task: Task) -> Row:
-    from benchmarks.gpytorch_mixture import fit_gpytorch_mixture
+def _svgp(task: Task) -> Row:
+    from benchmarks.gpytorch_svgp import fit_gpytorch_svgp
 
-    return _gpytorch(MIXTURE, task, fit_gpytorch_mixture)
-
-
-def _single(task: Task) -> Row:
-    from benchmarks.gpytorch_mixture import fit_gpytorch_svgp
-
-    return _gpytorch(SINGLE, task, fit_gpytorch_svgp)
-
-
-def _gpytorch(method: str, task: Task, fit: "Callable[..., GPyTorchFit]") -> Row:
-    options = {"m": task.m, "max_epochs": task.max_epochs, "device": str(task.device), "seed": task.seed}
-    fitted, (_, peak) = measured(lambda: fit(*task.sample, *task.validation, **options), task.device)
+    options: dict[str, Any] = {
+        "m": task.m,
+        "max_epochs": task.max_epochs,
+        "device": str(task.device),
+        "seed": task.seed,
+    }
+    fitted, (_, peak) = measured(lambda: fit_gpytorch_svgp(*task.sample, *task.validation, **options), task.device)
     return _row(
-        method,
+        SVGP,
         task,
         fitted.predict,
         seconds=fitted.seconds,
         peak_mib=peak,
-        epochs=fitted.epochs,
+        epochs=len(fitted.times),
         seconds_per_epoch=fitted.seconds_per_epoch,
-        seconds_to_best=fitted.seconds_to_best,
         is_finished=fitted.is_finished,
     )
 
@@ -206,9 +158,4 @@ def _row(method: str, task: Task, predict: Predict, **numbers: float | int | boo
     )
 
 
-FITS: dict[str, Callable[[Task], Row]] = {
-    ANALYTIC: _analytic,
-    ADAM: _adam,
-    MIXTURE: _mixture,
-    SINGLE: _single,
-}
+FITS: dict[str, Callable[[Task], Row]] = {ANALYTIC: _analytic, ADAM: _adam, SVGP: _svgp}
