@@ -117,7 +117,7 @@ def _adam(task: Task) -> Row:
         peak_mib=peak,
         epochs=len(model.history_),
         seconds_per_epoch=epoch,
-        is_finished=len(model.history_) < model.max_epochs,
+        is_finished=len(model.history_) < model.get_params()["engine__max_epochs"],
     )
 
 

@@ -32,6 +32,7 @@ from lobal.core.metrics import root_mean_squared_error
 from lobal.experts.features import StoredFeatures
 from lobal.experts.leave_one_out import condition
 from lobal.experts.svgp import SparseExperts
+from lobal.mixture.adam.engine import Adam
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report import figures
 
@@ -91,7 +92,9 @@ def doppler_data(n: int, seed: int, *, stream: int = 0) -> Sample:
 
 def paper_model(seed: int, **changes: Any) -> MixtureRegressor:  # noqa: ANN401 - any option of the estimator
     """The unfitted mixture with the paper's options, except for the changes."""
-    return MixtureRegressor(**{**asdict(PAPER), "engine": "adam", "random_state": seed, **changes})
+    options = {**asdict(PAPER), "random_state": seed, **changes}
+    engine = Adam(**{name: options.pop(name) for name in Adam().get_params() if name in options})
+    return MixtureRegressor(engine=engine, **options)
 
 
 def single_scale_model(sample: Sample, validation: Sample, seed: int) -> MixtureRegressor:
@@ -165,7 +168,7 @@ def oracle_rmse(model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndar
 def save_figures(fitted: DopplerFit, folder: Path) -> None:
     """Draw the paper's figures of this experiment."""
     (X, y), mixture = fitted.sample, fitted.mixture
-    label = rf"mixture, $\vartheta_\sigma = {mixture.penalty:g}$"
+    label = rf"mixture, $\vartheta_\sigma = {mixture.get_params()['engine__penalty']:g}$"
     drawn = {
         "overview": figures.overview_figure(mixture, X, y, DOPPLER),
         "bandwidth": figures.bandwidth_figure({label: mixture}, X, y, DOPPLER),

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import jaxtyping
 
-# Installed before any import of lobal, for the whole session: annotations are checked at every call. The estimator is
-# left out: it accepts arrays of any kind and checks them itself, which is tested.
+# Installed before any import of lobal, for the whole session: annotations are checked at every call. The estimator and
+# the options of its engines are left out: they accept values of any kind and check them themselves, which is tested.
 _TOP = Path(__file__).parents[1]
 _FILES = [
     file.relative_to(root)
     for root, package in ((_TOP / "src", "lobal"), (_TOP, "experiments"), (_TOP, "benchmarks"))
     for file in (root / package).rglob("*.py")
-    if file.name not in ("__init__.py", "__main__.py", "estimator.py")
+    if file.name not in ("__init__.py", "__main__.py", "estimator.py", "engine.py")
 ]
 _MODULES = [".".join(file.with_suffix("").parts) for file in _FILES]
 jaxtyping.install_import_hook(_MODULES, "beartype.beartype")

@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 
 from lobal import MixtureRegressor
+from lobal.mixture.engines import ENGINES
 
 every_engine = pytest.mark.parametrize("engine", ["analytic", "adam"])
 
 
-def quick(**changes: Any) -> MixtureRegressor:
-    """A small model with a given gate bandwidth, which the analytic engine would otherwise look for."""
-    small = {"max_epochs": 15, "patience": 3, "n_inducing": 60, "n_gate_inducing": 20, "gate_bandwidth": 0.5}
-    return MixtureRegressor(**{**small, "random_state": 0, **changes})
+QUICK_ENGINE: dict[str, dict[str, Any]] = {"adam": {"max_epochs": 15, "patience": 3}, "analytic": {}}
+
+
+def quick(engine: str = "analytic", **changes: Any) -> MixtureRegressor:
+    """A small model with a given gate bandwidth, which the analytic engine would otherwise choose.
+
+    `changes` are options of the model or of the engine.
+    """
+    small = {"n_inducing": 60, "n_gate_inducing": 20, "gate_bandwidth": 0.5, "random_state": 0}
+    kind = ENGINES[engine].options
+    own = {name: value for name, value in changes.items() if name in kind().get_params()}
+    rest = {name: value for name, value in changes.items() if name not in own}
+    return MixtureRegressor(engine=kind(**{**QUICK_ENGINE[engine], **own}), **{**small, **rest})
 
 
 def truth(X: np.ndarray) -> np.ndarray:

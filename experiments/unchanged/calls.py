@@ -21,6 +21,7 @@ from experiments.unchanged.cases import (
     labels_of,
     oracle,
 )
+from lobal.mixture.options import from_flat_options
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MoleculePool
@@ -77,7 +78,8 @@ def run_case(case: Case) -> Result:
 
 def model_from(options: dict[str, Any], **more: Any) -> lobal.MixtureRegressor:  # noqa: ANN401 - options of any type
     """An unfitted model with the options of a case, which have the names of version 0.1.0."""
-    return lobal.MixtureRegressor(**{"random_state": 0, "device": "cpu", **options, **more})
+    given = {"random_state": 0, "device": "cpu", **options, **more}
+    return lobal.MixtureRegressor(**from_flat_options(given))
 
 
 def fit_result(case: Fit) -> Result:

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from lobal.active.learner import ActiveLearner as ActiveLearner
     from lobal.active.spaces import Box as Box
     from lobal.active.spaces import Pool as Pool
+    from lobal.mixture.adam.engine import Adam as Adam
+    from lobal.mixture.analytic.engine import Analytic as Analytic
     from lobal.mixture.estimator import MixtureRegressor as MixtureRegressor
     from lobal.molecules.field.forcefield import ForceField as ForceField
 
 # The module of every public name; a name that is a module itself is its last part.
 _HOMES = {
     "ActiveLearner": "lobal.active.learner",
+    "Adam": "lobal.mixture.adam.engine",
+    "Analytic": "lobal.mixture.analytic.engine",
     "Box": "lobal.active.spaces",
     "ForceField": "lobal.molecules.field.forcefield",
     "MixtureRegressor": "lobal.mixture.estimator",
@@ -39,7 +43,18 @@ _HOMES = {
     "inducing": "lobal.inducing",
     "stopping": "lobal.active.stopping",
 }
-__all__ = ["ActiveLearner", "Box", "ForceField", "MixtureRegressor", "Pool", "__version__", "inducing", "stopping"]
+__all__ = [
+    "ActiveLearner",
+    "Adam",
+    "Analytic",
+    "Box",
+    "ForceField",
+    "MixtureRegressor",
+    "Pool",
+    "__version__",
+    "inducing",
+    "stopping",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything

@@ -64,7 +64,7 @@ def test_points_outside_a_box_are_refused() -> None:
 
 
 def test_more_points_go_where_the_function_is_complex() -> None:
-    active = learner(pool(4000), model=MixtureRegressor(max_epochs=60, n_inducing=100))
+    active = learner(pool(4000), model=MixtureRegressor(n_inducing=100))
     active.run(bumpy, sizes=[150, 300, 600])
     late = active.labelled.X[150:, 0]
     assert np.mean(late < 0.25) > 0.35

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lobal import ActiveLearner, MixtureRegressor
+from lobal import ActiveLearner, Adam, MixtureRegressor
 from lobal.active.campaign.folder import Campaign
 from lobal.active.shrinking import LARGEST_MOVE, TOLERANCE, Answers, fewest, has_lost, has_moved
 from lobal.mixture.tuning_record import Decision
@@ -176,7 +176,7 @@ def test_validation_labels_are_what_errors_are_measured_on() -> None:
 
 
 def test_adam_shrinks_too() -> None:
-    model = clone(ROOMY).set_params(engine="adam", max_epochs=5)
+    model = clone(ROOMY).set_params(engine=Adam(max_epochs=5))
     active = shrinking(model=model)
     active.run(slope, sizes=[64, 128, 130])
     decision = active.history[2].decisions[0]

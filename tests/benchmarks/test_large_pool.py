@@ -13,7 +13,7 @@ from lobal.active.designs import draw_low_dispersion
 
 ROWS, COLUMNS = 200_000, 8
 MOST_ROWS = 2**16  # at a time: a third of the pool
-MODEL = MixtureRegressor(max_epochs=5, patience=3, n_inducing=20, n_gate_inducing=10)
+MODEL = MixtureRegressor(n_inducing=20, n_gate_inducing=10)
 
 
 class Guarded(np.memmap):

@@ -90,7 +90,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a pool of 60 points and labels of 30, two of them failed; models in it are small."""
     from lobal.cli import suggestion
 
-    model = lobal.MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10)
+    model = lobal.MixtureRegressor(n_inducing=20, n_gate_inducing=10)
     monkeypatch.setattr(suggestion, "ActiveLearner", partial(lobal.ActiveLearner, model=model))
     monkeypatch.chdir(tmp_path)
     x = [k / 60 for k in range(60)]

@@ -7,6 +7,7 @@ import pytest
 from experiments import doppler
 from experiments.doppler import DopplerFit
 from lobal.cli.demo import errors_on_grid
+from lobal.mixture.adam.engine import Adam
 from lobal.mixture.estimator import MixtureRegressor
 from tests.experiments.setting import invoke
 
@@ -21,12 +22,12 @@ def fitted() -> DopplerFit:
 def test_the_settings_are_the_papers() -> None:
     model = doppler.paper_model(3)
     np.testing.assert_allclose(model.bandwidths, np.logspace(-3.0, -1.0, 7))
-    assert (model.scale, model.gate_bandwidth, model.gate_scale, model.penalty) == (20.0, 0.05, 10.0, 0.5)
-    assert (model.sparsity, model.batch_size, model.random_state) == (2, 512, 3)
+    assert (model.scale, model.gate_bandwidth, model.random_state) == (20.0, 0.05, 3)
+    assert model.engine == Adam(sparsity=2, batch_size=512, gate_scale=10.0, penalty=0.5)
 
 
 def test_changes_override_the_settings() -> None:
-    assert doppler.paper_model(0, penalty=0.0).penalty == 0.0
+    assert doppler.paper_model(0, penalty=0.0).get_params()["engine__penalty"] == 0.0
 
 
 def test_more_data_continue_the_same_sequence() -> None:

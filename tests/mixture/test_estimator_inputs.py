@@ -41,7 +41,7 @@ def test_strings_in_a_frame_are_refused_by_value() -> None:
 
 def test_weights_must_leave_ten_points() -> None:
     X, y = wave(40)
-    with pytest.raises(ValueError, match=r"at least 10 points .* got 1"):
+    with pytest.raises(ValueError, match=r"at least 10 labels .* got 1"):
         quick().fit(X, y, sample_weight=np.eye(40)[0])
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from lobal import MixtureRegressor
 from lobal.core.doppler import Doppler
 from lobal.core.files import load_record
-from lobal.mixture.estimator import SCALARS
+from lobal.mixture.storage import ATTRIBUTES
 from tests.estimator_setting import every_engine, quick, rmse, truth, wave
 
 PROBLEM = Doppler(heteroscedastic=True)
@@ -129,7 +129,9 @@ def test_a_file_of_the_first_format_is_read(smoothness: float, tmp_path: Path, m
     model = quick(smoothness=smoothness).fit(X, y)
     with monkeypatch.context() as older:
         older.setattr("lobal.core.files.FORMAT_VERSION", 1)
-        older.setattr("lobal.mixture.estimator.SCALARS", tuple(name for name in SCALARS if name != "smoothness_"))
+        for module in ("estimator", "storage"):
+            kept = tuple(name for name in ATTRIBUTES if name != "smoothness_")
+            older.setattr(f"lobal.mixture.{module}.ATTRIBUTES", kept)
         model.save(tmp_path / "model.lobal")
     fields = load_record(tmp_path / "model.lobal")[1]
     assert fields["format"] == 1
@@ -161,7 +163,9 @@ def test_other_words_are_refused(engine: str, options: dict[str, Any], message: 
 
 
 def test_adam_refuses_to_estimate_the_noise() -> None:
-    with pytest.raises(ValueError, match="needs engine='analytic', got 'adam'"):
+    with pytest.raises(
+        ValueError, match=r"noise='estimate' needs the analytic engine, got Adam\(max_epochs=15, patience=3\)"
+    ):
         quick(engine="adam", noise="estimate").fit(*wave(40))
 
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from lobal.mixture.options import default_bandwidths, default_penalty
+from lobal.mixture.adam.engine import default_penalty
+from lobal.mixture.options import default_bandwidths
 
 
 def test_default_bandwidths_are_those_of_algorithm_2() -> None:

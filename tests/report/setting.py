@@ -5,7 +5,7 @@ import numpy as np
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.report.landscape import Landscape
 
-MODEL = MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10)
+MODEL = MixtureRegressor(n_inducing=20, n_gate_inducing=10)
 
 
 def campaign(dimension: int, labels: int = 30) -> ActiveLearner:

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lobal import Analytic
 from lobal.core.doppler import Doppler
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report import figures
@@ -17,7 +18,7 @@ TRUTH = Doppler()
 
 
 def fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> MixtureRegressor:
-    return MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10, random_state=0, **options).fit(X, y)
+    return MixtureRegressor(n_inducing=20, n_gate_inducing=10, random_state=0, **options).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_inputs_that_are_not_positive_have_no_logarithmic_axis(line: Data) -> No
 
 
 def test_overfitting_shows_in_fit_and_bandwidth(model: MixtureRegressor, line: Data) -> None:
-    free = fitted(*line, penalty=0.0)
+    free = fitted(*line, engine=Analytic(penalty=0.0))
     figure = figures.bandwidth_figure({"free": free, "penalised": model}, *line, TRUTH)
     points = line_grid(line[0]).points
     np.testing.assert_allclose(plotted(figure.axes[0], "free"), free.predict(points), atol=1e-7)

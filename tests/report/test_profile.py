@@ -10,7 +10,7 @@ Data: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> MixtureRegressor:
-    return MixtureRegressor(max_epochs=3, n_inducing=20, n_gate_inducing=10, random_state=0, **options).fit(X, y)
+    return MixtureRegressor(n_inducing=20, n_gate_inducing=10, random_state=0, **options).fit(X, y)
 
 
 @pytest.fixture(scope="module")

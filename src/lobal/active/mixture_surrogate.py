@@ -16,7 +16,7 @@ from lobal.active.candidates import seed_of
 from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.options import plain_options
+from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.tuning_record import decisions_as_json
 
 logger = logging.getLogger(__name__)
@@ -111,18 +111,20 @@ class MixtureSurrogate(Surrogate):
 
     def to_settings(self) -> dict[str, Any]:
         """Options that are functions cannot be saved; `functions` names them."""
-        options = self.model.get_params()
+        options = self.model.get_params(deep=False)
         functions = [name for name, value in options.items() if callable(value)]
         # The learner's seed takes the place of the model's.
         kept = {name: value for name, value in options.items() if name not in [*functions, "random_state"]}
-        options = plain_options(MixtureRegressor(**kept).get_params())
+        options = options_to_json(MixtureRegressor(**kept).get_params(deep=False))
         return {"options": options, "functions": functions, "shrink_inducing": self.shrink_inducing}
 
     @classmethod
     def from_settings(
         cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
     ) -> "MixtureSurrogate":
-        surrogate = cls(MixtureRegressor(**settings["options"]), shrink_inducing=settings["shrink_inducing"])
+        surrogate = cls(
+            MixtureRegressor(**options_from_json(settings["options"])), shrink_inducing=settings["shrink_inducing"]
+        )
         was_function = "noise" in settings["functions"]
         if noise is not None and not was_function:
             raise ValueError(
@@ -143,7 +145,8 @@ class MixtureSurrogate(Surrogate):
 
     @property
     def changed_options(self) -> dict[str, Any]:
-        defaults = MixtureRegressor().get_params()
-        shown = {name: "a function" if callable(value) else value for name, value in self.model.get_params().items()}
+        defaults = MixtureRegressor().get_params(deep=False)
+        options = self.model.get_params(deep=False)
+        shown = {name: "a function" if callable(value) else value for name, value in options.items()}
         changed = {name: value for name, value in shown.items() if value != defaults.get(name)}
         return changed | ({"shrink_inducing": True} if self.shrink_inducing else {})

@@ -11,8 +11,8 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-# 2: a model may hold an estimated noise and an estimated smoothness. Files of format 1 are read too.
-FORMAT_VERSION = 2
+# 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. All are read.
+FORMAT_VERSION = 3
 
 # A file on its way to its place: hidden, named for the place, with the token that `write_atomically` adds.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")

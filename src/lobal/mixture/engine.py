@@ -1,14 +1,16 @@
-"""What an engine consists of."""
+"""What an engine consists of: the options that a user chooses, and the functions that fit and tune."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 import torch
+from sklearn.base import BaseEstimator
 
 from lobal.mixture.data import TrainingData
 from lobal.mixture.model import FittedMixture
-from lobal.mixture.progress import Progress
+from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.start import Start
 from lobal.mixture.tuning_record import Report, Tuned
@@ -17,11 +19,35 @@ Fit: TypeAlias = Callable[[TrainingData, Start, MixtureSettings, torch.Generator
 Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator, int, Report | None], Tuned]
 
 
+class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+    """Options of an engine, with scikit-learn's `get_params` and `set_params`; checked when a model is fitted."""
+
+    exact_by_default: ClassVar[bool]  # whether experts="auto" may mean exact experts
+    can_estimate_noise: ClassVar[bool]  # whether noise="estimate" is available
+
+    @abstractmethod
+    def training(self, n: int, objective: str) -> TrainingSettings:
+        """The settings for n training labels; raises a ValueError if an option is out of range."""
+
+    @abstractmethod
+    def split(self, n: int) -> tuple[int, int | None]:
+        """How many of n labels are for the gate of exact experts, and how many for validation; None: none needed."""
+
+    @abstractmethod
+    def without_effect(self, *, exact: bool) -> list[str]:
+        """Names of options that differ from their defaults but have no effect on such experts."""
+
+    @abstractmethod
+    def status(self, epoch: Epoch) -> str:
+        """An entry of the training history as a status message."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Engine:
     """One way to train a mixture."""
 
+    options: type[EngineOptions]
     settings: type[TrainingSettings]  # the type of `MixtureSettings.training` that selects this engine
     fit: Fit
     tune: Tune  # the best settings found with at most so many trainings

@@ -6,6 +6,7 @@ from lobal.mixture.engine import Engine
 from lobal.mixture.settings import TrainingSettings
 
 ENGINES: dict[str, Engine] = {"analytic": ANALYTIC, "adam": ADAM}
+DEFAULT_ENGINE = "analytic"
 
 
 def engine_for(training: TrainingSettings) -> Engine:

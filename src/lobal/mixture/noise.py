@@ -24,7 +24,7 @@ from lobal.core.arrays import Inputs, Scalar
 from lobal.core.comparison import is_better
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.leave_one_out import SquaredResiduals
-from lobal.mixture.start import spread_points
+from lobal.mixture.start import points_in_units
 
 # Of the average square: less noise than this is no longer told from what the model gets wrong.
 SMALLEST_SHARE = 1e-4
@@ -104,7 +104,7 @@ def estimate_noise(
     depend on the same directions, no faster than the function.
     """
     settings = NoiseSettings() if settings is None else settings
-    points = spread_points(residuals.X, settings.n_inducing, shared_bandwidth, generator)
+    points = points_in_units(residuals.X, settings.n_inducing, shared_bandwidth, generator=generator)
     level = constant_log_variance(residuals)
     prior = _best_prior(residuals, points, shared_bandwidth, settings, generator)
     features = _features(points, shared_bandwidth, (settings.widths[0] if prior is None else prior.width,))

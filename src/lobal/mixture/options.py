@@ -1,28 +1,92 @@
-"""Options as a user writes them: names looked up, numbers checked, defaults filled in."""
+"""From the options of a user to the settings of a mixture, and options as JSON can hold them."""
 
-import math
+import functools
 import warnings
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from torch import Tensor
 
-from lobal.mixture.adam.objective import Objective, elbo, squared_error
-from lobal.mixture.adam.responses import CovarianceModel, diagonal_covariance, full_covariance, zero_covariance
+from lobal.core.arrays import resolve_device
+from lobal.core.checks import whole_number
+from lobal.core.kernels import kernel_named
+from lobal.inducing.select import check_method
+from lobal.mixture.checks import ascending, bandwidth_matrix, one_of, positive
+from lobal.mixture.engine import EngineOptions
+from lobal.mixture.engines import DEFAULT_ENGINE, ENGINES
+from lobal.mixture.settings import MixtureSettings, TrainingSettings
+from lobal.mixture.units import as_tensor
 
-OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
-COVARIANCES: dict[str, CovarianceModel] = {
-    "zero": zero_covariance,
-    "diagonal": diagonal_covariance,
-    "full": full_covariance,
-}
-Value = TypeVar("Value")
-N_INDUCING = 512  # m_E, where experts are sparse and nobody says otherwise
-# So many labels have exact experts by default: a few seconds of work. In one column inducing points lie close enough.
+Arguments = ParamSpec("Arguments")
+OBJECTIVES = {"elbo": "elbo", "mse": "mse"}
+
+N_INDUCING = MixtureSettings.n_inducing  # the default of sparse experts
+# The most labels of exact experts by default: a few seconds of work. In one column inducing points are dense enough.
 LARGEST_EXACT = 2048
-ESTIMATE = "estimate"
+
+
+def mixture_settings(
+    options: Mapping[str, Any], *, n: int, d: int, dimension: float, label_scale: float
+) -> MixtureSettings:
+    """The settings of a mixture of n training labels in d columns, from the options of a `MixtureRegressor`.
+
+    Raises:
+        ValueError: An option is out of range, or has no effect.
+    """
+    engine, bandwidths, inducing = engine_options(options["engine"]), options["bandwidths"], options["inducing"]
+    may_be_exact = engine.exact_by_default and options["n_inducing"] is None and not options["exchange"]
+    exact = are_exact(options["experts"], n, d, by_default=may_be_exact)
+    _check_effect(engine, options["noise"], exact=exact)
+    if inducing != "auto":
+        check_method(inducing, d, {})
+
+    def width(name: str) -> Float[Tensor, "..."] | None:
+        matrix = bandwidth_matrix(name, options[name], d)
+        return None if matrix is None else as_tensor(matrix, resolve_device(options["device"]))
+
+    def number(name: str, default: Any = None) -> Any:  # noqa: ANN401 - an int, or the default
+        return default if options[name] is None else whole_number(name, options[name], least=1)
+
+    ladder = ascending(default_bandwidths(dimension) if bandwidths is None else bandwidths)
+    return MixtureSettings(
+        bandwidths=as_tensor(ladder, resolve_device(options["device"])),
+        shared_bandwidth=width("shared_bandwidth"),
+        gate_bandwidth=width("gate_bandwidth"),
+        anisotropic=options["anisotropic"],
+        scale=None if options["scale"] is None else positive("scale", options["scale"]) / label_scale**2,
+        kernel=kernel_named(options["kernel"]),
+        exact=exact,
+        n_inducing=number("n_inducing", N_INDUCING),
+        n_gate_inducing=number("n_gate_inducing"),
+        inducing=inducing,
+        refit=options["refit"],
+        exchange=options["exchange"],
+        training=engine.training(n, one_of("objective", options["objective"], OBJECTIVES)),
+        adaptive=bandwidths is None,
+        cache_bytes=number("cache_bytes"),
+    )
+
+
+def _check_effect(engine: EngineOptions, noise: object, *, exact: bool) -> None:
+    """Raise an error for options that the engine cannot use."""
+    if isinstance(noise, str) and not engine.can_estimate_noise:
+        raise ValueError(
+            f"noise={noise!r} needs the analytic engine, got {engine!r}; use engine='analytic', or give the noise as a "
+            "number or a function of the inputs"
+        )
+    if names := engine.without_effect(exact=exact):
+        raise ValueError(
+            f"{names[0]} of {engine!r} has no effect on {'exact' if exact else 'sparse'} experts; leave it out"
+        )
+
+
+def comparable_training(engine: object, n: int, objective: str) -> TrainingSettings:
+    """The training of the model's engine if it has leave-one-out residuals, otherwise that of the default engine."""
+    options = engine_options(engine)
+    return (options if options.can_estimate_noise else engine_options(DEFAULT_ENGINE)).training(n, objective)
 
 
 def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
@@ -30,89 +94,90 @@ def default_bandwidths(dimension: float) -> Float[ndarray, "7"]:
     return np.exp2(np.arange(-3, 4) / dimension)
 
 
-def default_penalty(n: int, objective: str) -> float:
-    """theta at n labels: 0.5 (ELBO, nats; the paper's) or 1e-4 (MSE, label variances) up to 1024, then as n^-1/2.
-
-    A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
-    """
-    return (1e-4 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
+def are_exact(experts: str, n: int, d: int, *, by_default: bool) -> bool:
+    """Whether experts of n labels in d columns are exact; with "auto" if so by default, few and in several columns."""
+    auto = by_default and d > 1 and n <= LARGEST_EXACT
+    return one_of("experts", experts, {"sparse": False, "exact": True, "auto": auto})
 
 
-def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
-    """The bandwidths sigma_l as an array, checked."""
-    values = np.asarray(bandwidths, dtype=np.float64)
-    if (
-        values.ndim != 1
-        or not len(values)
-        or not (np.isfinite(values) & (values > 0)).all()
-        or not (np.diff(values) > 0).all()
-    ):
-        raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
-    return values
+def engine_options(engine: object) -> EngineOptions:
+    """The options of an engine, which is given as such or by name."""
+    if isinstance(engine, EngineOptions):
+        return engine
+    if not isinstance(engine, str) or engine not in ENGINES:
+        objects = " or ".join(f"lobal.{each.options.__name__}(...)" for each in ENGINES.values())
+        raise ValueError(f"engine must be one of {sorted(ENGINES)}, or {objects}, got {engine!r}")
+    return ENGINES[engine].options()
 
 
-def are_exact(experts: str, n: int, d: int, *, may_be: bool) -> bool:
-    """Whether experts of n labels in d columns are exact; with "auto" those of few in several are, if they `may_be`."""
-    return choice("experts", experts, {"sparse": False, "exact": True, "auto": may_be and d > 1 and n <= LARGEST_EXACT})
+def names_engine_options(init: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """The constructor, which raises a TypeError with the right call if it is given an option of an engine."""
+
+    @functools.wraps(init)
+    def constructor(*args: Arguments.args, **options: Arguments.kwargs) -> None:
+        if message := misplaced(options):
+            raise TypeError(message)
+        init(*args, **options)
+
+    return constructor
 
 
-def positive(name: str, value: float | int) -> float:
-    """The value, checked to be positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
-
-
-def unless_estimated(name: str, value: Value | str, *, otherwise: str) -> Value | None:
-    """The value, or none where it is to be estimated, which is the only word that it may be."""
-    if not isinstance(value, str):
-        return value
-    if value != ESTIMATE:
-        raise ValueError(f"{name} must be {otherwise} or {ESTIMATE!r}, got {value!r}")
+def misplaced(options: Mapping[str, Any]) -> str | None:
+    """What is wrong with options of an engine that are given to the model; None if they are of no engine."""
+    for name, value in options.items():
+        owners = [each.options.__name__ for each in ENGINES.values() if name in _names(each.options)]
+        if owners:
+            of = " and the ".join(f"{owner} engine" for owner in owners)
+            calls = " or ".join(f"MixtureRegressor(engine=lobal.{owner}({name}={value!r}))" for owner in owners)
+            return f"{name} is an option of the {of}: {calls}"
     return None
 
 
-def whole(name: str, value: Any) -> int:  # noqa: ANN401 - whatever a user passed
-    """The value, checked to be a whole number above zero."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
-    return int(value)
+def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of models in files of format 2 and earlier, where all options were the model's own.
+
+    Options without effect under the engine are dropped. None was the engine's default.
+    """
+    name = options.get("engine", DEFAULT_ENGINE)
+    kind = one_of("engine", name, ENGINES).options
+    own = {key: options[key] for key in _names(kind) if options.get(key) is not None}
+    engine = kind(**own)
+    engine = kind(**_without(own, engine.without_effect(exact=options.get("experts") == "exact")))
+    of_any = {key for each in ENGINES.values() for key in _names(each.options)}
+    return {**_without(options, of_any), "engine": name if engine == kind() else engine}
 
 
-def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | None:  # noqa: ANN401 - any array-like
-    """A bandwidth matrix as given, checked: none, a number, one width per column, or a positive definite matrix."""
-    if width is None:
-        return None
-    values = np.asarray(width, dtype=np.float64)
-    if values.shape not in [(), (d,), (d, d)]:
-        raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
-    is_symmetric = values.ndim < 2 or np.allclose(values, values.T)
-    smallest = np.linalg.eigvalsh(values).min() if values.ndim == 2 else values.min()
-    if not (np.isfinite(values).all() and is_symmetric and smallest > 0):
-        raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
-    return values
-
-
-def share_of(fraction: float, n: int, name: str) -> int:
-    """How many of n the fraction is, checked."""
-    if not 0.0 <= fraction < 0.5:
-        raise ValueError(f"{name} must lie in [0, 0.5), got {fraction}")
-    return round(fraction * n)
-
-
-def choice(option: str, value: str, table: dict[str, Value]) -> Value:
-    """The table's entry of that name, or an error that lists the names."""
-    if value not in table:
-        raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
-    return table[value]
-
-
-def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON can hold them: arrays become lists; what is no data is left out, said aloud."""
+def options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON can hold them: an engine with its kind and options, arrays as lists, no functions."""
     plain = {}
     for name, value in options.items():
-        if callable(value) or isinstance(value, np.random.RandomState):
-            warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=3)
-            continue
-        plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
+        if isinstance(value, EngineOptions):
+            kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each.options))
+            plain[name] = {"kind": kind, "options": options_to_json(value.get_params())}
+        elif callable(value) or isinstance(value, np.random.RandomState):
+            warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=4)
+        else:
+            plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
     return plain
+
+
+def options_from_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that `options_to_json` made plain, also those of earlier versions."""
+    engine = fields.get("engine")
+    if not isinstance(engine, Mapping):
+        return from_flat_options(fields)
+    kind = one_of("kind of the engine", engine.get("kind"), ENGINES).options
+    options = engine.get("options")
+    unknown = sorted(set(options) - set(_names(kind))) if isinstance(options, Mapping) else [options]
+    if not isinstance(options, Mapping) or unknown:
+        raise ValueError(f"options of {kind.__name__} are {sorted(_names(kind))}, got {unknown}")
+    return {**fields, "engine": kind(**options)}
+
+
+def _names(options: type[EngineOptions]) -> list[str]:
+    names: list[str] = options._get_param_names()
+    return names
+
+
+def _without(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in set(names)}

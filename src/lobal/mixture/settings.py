@@ -29,6 +29,7 @@ class MixtureSettings:
     exact: bool = False  # exact experts, the gate trained on leave-one-out predictions or on a gate set
     n_inducing: int = 512  # m_E
     n_gate_inducing: int = 128  # m_G
+    inducing: str = "auto"  # how inducing points are chosen, a method of `lobal.inducing.select`
     refit: bool = True  # condition the experts once more under the trained gate
     exchange: bool = False  # replace the sparse experts by exact ones after training
     cache_bytes: int | None = None  # larger features are recomputed when needed; None: the default, 4 GiB

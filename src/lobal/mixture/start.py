@@ -74,7 +74,7 @@ def gate_features_at(
 ) -> WhitenedFeatures:
     """Features of a gate of the given bandwidth, on inducing points of its own."""
     return WhitenedFeatures.at(
-        spread_points(points.X, settings.n_gate_inducing, width, generator, weight=points.spread),
+        spread_points(points, settings.n_gate_inducing, width, settings, generator),
         bandwidths=torch.ones_like(settings.bandwidths[:1]),
         shared_bandwidth=width,
         kernel=gaussian,
@@ -82,13 +82,22 @@ def gate_features_at(
 
 
 def spread_points(
+    points: LabelledSet, m: int, bandwidth: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """At most m inducing points that represent the inputs, by the method and the weights that are given."""
+    X, weight = points.X, points.spread
+    return points_in_units(X, m, bandwidth, method=settings.inducing, weight=weight, generator=generator)
+
+
+def points_in_units(
     X: Float[Tensor, "n d"],
     m: int,
     bandwidth: Float[Tensor, "..."],
-    generator: torch.Generator,
     *,
+    method: str = "auto",
     weight: Float[Tensor, " n"] | None = None,
+    generator: torch.Generator,
 ) -> Float[Tensor, "k d"]:
-    """At most m inducing points that represent the weighted inputs, chosen by distances in units of the bandwidth."""
-    scaled = select_inducing(scale_inputs(X, bandwidth), m, generator=generator, weight=weight)
+    """At most m inducing points for the inputs X, chosen by distances in units of the bandwidth."""
+    scaled = select_inducing(scale_inputs(X, bandwidth), m, method=method, weight=weight, generator=generator)
     return scaled @ bandwidth.mT if bandwidth.ndim == 2 else scaled * bandwidth

@@ -1,11 +1,14 @@
-"""A fitted model as named tensors and plain fields, and back: what saving it needs."""
+"""Fitted models in files: named tensors and JSON fields, without pickle."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from lobal.core.density import KernelDensity
+from lobal.core.files import load_record, save_record
 from lobal.core.kernels import KERNELS, WhitenedFeatures, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Experts, Hyperparameters
@@ -19,14 +22,28 @@ from lobal.experts.svgp import (
 from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
 from lobal.mixture.model import Mixture
 from lobal.mixture.noise import NoiseModel
+from lobal.mixture.options import options_from_json, options_to_json
+from lobal.mixture.progress import Epoch
+from lobal.mixture.tuning_record import Decision, decisions_as_json, decisions_from_json
 
+# Attributes of a fitted model that are saved as they are.
+ATTRIBUTES = (
+    "label_mean_",
+    "label_scale_",
+    "noise_",
+    "scale_",
+    "smoothness_",
+    "intrinsic_dimension_",
+    "validation_error_",
+    "n_features_in_",
+)
 COVARIANCES: dict[str, type[InducingCovariance]] = {
     "zero": ZeroCovariance,
     "diagonal": DiagonalCovariance,
     "full": FullCovariance,
 }
-# Exact experts are conditioned anew when they are loaded: L n^3 work in the place of L n^2 numbers in the file. The
-# answers are the same to the bit where the machine and its threads are, and to rounding elsewhere.
+# Exact experts are conditioned again when they are loaded: O(L n^3) work instead of L n^2 numbers in the file. On the
+# same machine with as many threads predictions are the same to the bit, elsewhere up to rounding.
 EXACT_TENSORS = ("inputs", "labels", "bandwidths", "shared_bandwidth")
 FEATURE_TENSORS = ("points", "bandwidths", "shared_bandwidth", "factor")
 NOISE_TENSORS = ("mean", "scale", "whitened_mean", "lowest", "highest")
@@ -35,15 +52,52 @@ IN_FILES = {"shared_bandwidth": "shared"}
 
 
 class FittedParts(NamedTuple):
-    """All of a fitted model that is made of tensors."""
+    """The parts of a fitted model that consist of tensors."""
 
     mixture: Mixture
-    density: KernelDensity | None  # of the inputs, where the smoothness is finite
-    noise: NoiseModel | None  # where it differs from place to place
+    density: KernelDensity | None  # of the inputs, if the smoothness is finite
+    noise: NoiseModel | None  # if it varies over the inputs
+
+
+class SavedModel(NamedTuple):
+    """A model as it is saved."""
+
+    options: dict[str, Any]  # arguments of the constructor
+    attributes: dict[str, Any]  # `ATTRIBUTES` and the names of the input columns, "feature_names"
+    history: list[Epoch]
+    tuning: list[Decision]
+    parts: FittedParts
+
+
+def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
+    """Write one file."""
+    tensors, mixture = parts_tensors(model.parts)
+    fields = {
+        "mixture": mixture,
+        "parameters": options_to_json(model.options),
+        "history": model.history,
+        "tuning": decisions_as_json(model.tuning),
+        **model.attributes,
+    }
+    save_record(path, tensors, fields)
+
+
+def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel:
+    """The model in a file, also of earlier versions."""
+    tensors, fields = load_record(path)
+    options = options_from_json(fields["parameters"])
+    fields = {"smoothness_": options.get("smoothness"), **fields}  # format 1 has it among the options only
+    return SavedModel(
+        options,
+        {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},
+        [Epoch(*epoch) for epoch in fields["history"]],
+        decisions_from_json(fields.get("tuning", "[]")),
+        parts_from({name: tensor.to(device) for name, tensor in tensors.items()}, fields["mixture"]),
+    )
 
 
 def parts_tensors(parts: FittedParts) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything the parts are, without pickle."""
+    """All tensors by name, and the fields that say how to read them."""
     tensors, fields = mixture_tensors(parts.mixture)
     if parts.density is not None:
         density = {"centres": parts.density.centres.cpu(), "widths": parts.density.widths.cpu()}
@@ -54,7 +108,7 @@ def parts_tensors(parts: FittedParts) -> tuple[dict[str, Tensor], dict[str, Any]
 
 
 def parts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> FittedParts:
-    """The parts that `parts_tensors` took apart."""
+    """The parts that `parts_tensors` was given."""
     density, noise = _under("density", tensors), _under("noise", tensors)
     return FittedParts(
         mixture_from(tensors, fields),
@@ -64,19 +118,19 @@ def parts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> FittedPart
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything the mixture is, without pickle."""
+    """The same for the mixture alone."""
     tensors = {"bandwidths": mixture.bandwidths, "shared": mixture.shared_bandwidth}
     gate_tensors, gate_fields = _gate_tensors(mixture.gate)
     tensors |= _prefixed("gate", gate_tensors)
     expert_tensors, expert_fields = _experts_tensors(mixture.experts)
     tensors |= _prefixed("experts", expert_tensors)
-    # Shared storage is not a notion the file format has.
+    # The file format has no tensors that share memory.
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     return tensors, {"gate": gate_fields, "experts": expert_fields}
 
 
 def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
-    """The mixture that `mixture_tensors` took apart."""
+    """The mixture that `mixture_tensors` was given."""
     return Mixture(
         experts=_experts_from(_under("experts", tensors), fields["experts"]),
         gate=_gate_from(_under("gate", tensors), fields["gate"]),
@@ -95,7 +149,7 @@ def _gate_tensors(gate: Gate) -> tuple[dict[str, Tensor], dict[str, Any]]:
             fields = {"kind": "ordinal", "kernel": _name(gate.features), "n_experts": gate.n_experts}
         case _:
             raise TypeError(
-                f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal one"
+                f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal gate"
             )
     return _prefixed("features", _attributes(gate.features, FEATURE_TENSORS)) | own, fields
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lobal import ActiveLearner, Box, MixtureRegressor, Pool
+from lobal import ActiveLearner, Adam, Box, MixtureRegressor, Pool
 from tests.learner_setting import MODEL, bumpy, learner, pool
 
 
@@ -214,7 +214,7 @@ def test_a_running_campaign_can_be_looked_at(tmp_path: Path) -> None:
 
 
 # Fits that take less than the time until the kill, on any machine.
-QUICKEST = MixtureRegressor(engine="adam", max_epochs=3, n_inducing=20, n_gate_inducing=10)
+QUICKEST = MixtureRegressor(engine=Adam(max_epochs=3), n_inducing=20, n_gate_inducing=10)
 
 
 def slow_campaign(folder: Path, calls: Path) -> None:

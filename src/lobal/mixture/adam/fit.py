@@ -65,7 +65,7 @@ def sparse_responses(
     points = data.for_training()
     points = points[torch.randperm(len(points), generator=generator).to(points.y.device)]
     features = WhitenedFeatures.at(
-        spread_points(points.X, settings.n_inducing, start.shared_bandwidth, generator, weight=points.spread),
+        spread_points(points, settings.n_inducing, start.shared_bandwidth, settings, generator),
         bandwidths=settings.bandwidths,
         shared_bandwidth=start.shared_bandwidth,
         kernel=settings.kernel,

@@ -118,7 +118,7 @@ def _train(
     """Place inducing points and train; as long as an end of the ladder is in use, extend it and train again."""
     points, bandwidths, hyperparameters, gate_features, training = plan
     shared = start.shared_bandwidth
-    inducing = spread_points(points.X, n_inducing, shared, generator, weight=points.spread)
+    inducing = spread_points(points, n_inducing, shared, settings, generator)
     for _ in range(CHANGES):
         features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=settings.kernel)
         stored = StoredFeatures(features, points.X, settings.cache_bytes)

@@ -1,0 +1,76 @@
+"""Checks of the options that a user passes in."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+Value = TypeVar("Value")
+ESTIMATE = "estimate"
+
+
+def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
+    """The bandwidths sigma_l as an array; they must be positive and in ascending order."""
+    values = np.asarray(bandwidths, dtype=np.float64)
+    if (
+        values.ndim != 1
+        or not len(values)
+        or not (np.isfinite(values) & (values > 0)).all()
+        or not (np.diff(values) > 0).all()
+    ):
+        raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
+    return values
+
+
+def positive(name: str, value: float | int) -> float:
+    """The value as a float; it must be positive and finite."""
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def not_negative(name: str, value: float | int) -> float:
+    """The value as a float; it must be at least zero and finite."""
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"{name} must be at least zero and finite, got {value}")
+    return float(value)
+
+
+def unless_estimated(name: str, value: Value | str, *, otherwise: str) -> Value | None:
+    """The value, or None if it is "estimate", the only string that is allowed."""
+    if not isinstance(value, str):
+        return value
+    if value != ESTIMATE:
+        raise ValueError(f"{name} must be {otherwise} or {ESTIMATE!r}, got {value!r}")
+    return None
+
+
+def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | None:  # noqa: ANN401 - any array-like
+    """A bandwidth as an array: None, a number, one width per column, or a positive definite matrix."""
+    if width is None:
+        return None
+    values = np.asarray(width, dtype=np.float64)
+    if values.shape not in [(), (d,), (d, d)]:
+        raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
+    is_symmetric = values.ndim < 2 or np.allclose(values, values.T)
+    smallest = np.linalg.eigvalsh(values).min() if values.ndim == 2 else values.min()
+    if not (np.isfinite(values).all() and is_symmetric and smallest > 0):
+        raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
+    return values
+
+
+def share_of(fraction: float, n: int, name: str) -> int:
+    """The number that is the given fraction of n; the fraction must lie in [0, 0.5)."""
+    if not 0.0 <= fraction < 0.5:
+        raise ValueError(f"{name} must lie in [0, 0.5), got {fraction}")
+    return round(fraction * n)
+
+
+def one_of(option: str, value: object, table: Mapping[str, Value]) -> Value:
+    """The table's entry of that name."""
+    if not isinstance(value, str) or value not in table:
+        raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
+    return table[value]
