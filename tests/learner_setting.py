@@ -6,7 +6,7 @@ import numpy as np
 
 from lobal import ActiveLearner, Box, MixtureRegressor, Pool
 
-MODEL = MixtureRegressor(max_epochs=10, patience=3, n_inducing=40, n_gate_inducing=10)
+MODEL = MixtureRegressor(n_inducing=40, n_gate_inducing=10)
 
 
 def bumpy(X: np.ndarray) -> np.ndarray:
