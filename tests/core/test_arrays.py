@@ -35,7 +35,7 @@ def test_a_wrong_field_of_a_dataclass_is_an_error_at_run_time() -> None:
     one, points = torch.ones(()), torch.zeros(4, 2)
     with pytest.raises(TypeCheckError, match="WhitenedFeatures"):
         WhitenedFeatures(
-            points=points, bandwidths=torch.ones(3), shared=one, kernel=gaussian, factor=torch.ones(2, 4, 4)
+            points=points, bandwidths=torch.ones(3), shared_bandwidth=one, kernel=gaussian, factor=torch.ones(2, 4, 4)
         )
 
 

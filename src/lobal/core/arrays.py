@@ -1,4 +1,4 @@
-"""Shape aliases, device and dtype, checks of what a user passes in, and arrays larger than the memory."""
+"""Shape aliases, devices, checks of arrays that users pass in, and arrays larger than the memory."""
 
 import mmap
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ SLICE_ENTRIES = 2**19
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device to compute on: `None` is the CPU, `"auto"` a GPU where there is one.
+    """The device to compute on: `None` is the CPU, `"auto"` a GPU if there is one.
 
     Raises:
-        ValueError: the name is no device, or names a GPU where none is available.
+        ValueError: the name is not that of a device, or no GPU is available.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -35,16 +35,10 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return resolved
 
 
-def as_column(
-    values: Any,  # noqa: ANN401 - array-likes of any kind are welcome
-    *,
-    name: str,
-    length: int,
-    positive: bool = False,
-) -> Float[np.ndarray, " n"]:
-    """`values` as finite float64 numbers of the given length, checked to be at least zero.
+def as_column(values: object, *, name: str, length: int, positive: bool = False) -> Float[ndarray, " n"]:
+    """`values` as float64 numbers of the given length, finite and at least zero; above zero with `positive`.
 
-    A scalar stands for a constant column. With `positive`, every entry must exceed zero.
+    A scalar stands for a constant column.
     """
     try:
         column = np.asarray(values, dtype=np.float64)
@@ -69,12 +63,12 @@ def row_slices(n: int, columns: int) -> Iterator[slice]:
 
 
 def row_parts(X: Real[ndarray, "n d"]) -> Iterator[tuple[slice, Float[ndarray, "m d"]]]:
-    """Consecutive rows of an array that may be memory-mapped, in float64, each part with its place."""
+    """Consecutive rows of an array that may be memory-mapped, in float64, each part with its slice."""
     return ((rows, rows_at(X, rows)) for rows in row_slices(*X.shape))
 
 
 def rows_at(X: Real[ndarray, "n d"], rows: slice | Int[ndarray, " m"]) -> Float[ndarray, "m d"]:
-    """Some rows of an array that may be memory-mapped, copied to memory in float64."""
+    """Rows of an array that may be memory-mapped, copied to memory in float64."""
     part = np.array(X[rows], dtype=np.float64)
     give_back_pages(X)
     return part
@@ -90,32 +84,31 @@ def column_of(X: Real[ndarray, "n d"], column: int) -> Real[ndarray, " n"]:
 
 
 def give_back_pages(X: Real[ndarray, "..."]) -> None:
-    """Give the pages of a memory-mapped array that have been read back to the system.
+    """Release the pages of a memory-mapped array that have been read; they are read again when needed.
 
-    Otherwise they count as memory of this process for as long as the system does not need it: in the end, the whole
-    file does. The numbers are read again when they are needed.
+    Otherwise they count as memory of this process until the system reclaims them, up to the size of the file.
     """
     mapped = mapped_file(X)
-    # In mode "c" pages may have been written to, and are then nowhere but in memory.
+    # In mode "c" pages that have been written to exist in memory only.
     if mapped is not None and mapped.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
         cast("mmap.mmap", mapped.base).madvise(mmap.MADV_DONTNEED)
 
 
 def mapped_file(X: Real[ndarray, "..."]) -> "np.memmap[Any, Any] | None":
-    """The memory-mapped array that X is, or that it shows rows and columns of; none if its numbers are in memory."""
+    """The memory-mapped array that X is or is a view of; None if its numbers are in memory."""
     base = X
     while isinstance(base.base, ndarray):
         base = base.base
     return base if isinstance(base, np.memmap) and isinstance(base.base, mmap.mmap) else None
 
 
-def as_matrix(values: Any, *, name: str) -> Real[ndarray, "n d"]:  # noqa: ANN401 - array-likes of any kind are welcome
-    """`values` as a two-dimensional array of finite numbers, in the type they came in.
+def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
+    """`values` as a two-dimensional array of finite numbers.
 
-    A numeric array, memory-mapped ones included, is neither copied nor cast; what is finite is checked slice by slice.
+    A numeric array, memory-mapped ones included, is neither copied nor cast, and is checked slice by slice.
     """
     matrix = values if isinstance(values, np.memmap) else np.asarray(values)
-    if matrix.dtype.kind in "bO":  # truth values and frames of mixed columns
+    if matrix.dtype.kind in "bO":  # Boolean values and data frames with columns of several types
         try:
             matrix = matrix.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -123,10 +116,8 @@ def as_matrix(values: Any, *, name: str) -> Real[ndarray, "n d"]:  # noqa: ANN40
     if matrix.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got dtype {matrix.dtype}")
     if matrix.ndim == 1:
-        raise ValueError(
-            f"{name} must have shape (n, d), got shape {matrix.shape}; use {name}.reshape(-1, 1) for a single "
-            f"column and {name}.reshape(1, -1) for a single row"
-        )
+        hint = f"use {name}.reshape(-1, 1) for a single column and {name}.reshape(1, -1) for a single row"
+        raise ValueError(f"{name} must have shape (n, d), got shape {matrix.shape}; {hint}")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{name} must have shape (n, d) with n and d at least 1, got shape {matrix.shape}")
     for rows in row_slices(*matrix.shape):

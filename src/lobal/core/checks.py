@@ -14,7 +14,7 @@ def whole_number(name: str, value: object, *, least: int) -> int:
 def real_number(
     name: str, value: object, *, above: float = -math.inf, least: float = -math.inf, most: float = math.inf, hint: str
 ) -> float:
-    """The value as a float; it must be a number within the bounds. `hint` says what to do otherwise."""
+    """The value as a float; it must be a number within the bounds. `hint` completes the error message."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {shown(value)}; {hint}")
     number = float(value)
@@ -25,6 +25,6 @@ def real_number(
 
 
 def shown(value: object) -> str:
-    """A value and its type, cut short for a message."""
+    """A value and its type, shortened for a message."""
     text = " ".join(repr(value).split())
     return f"{text if len(text) <= 80 else text[:77] + '...'} of type {type(value).__name__}"

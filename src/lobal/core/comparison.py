@@ -1,7 +1,7 @@
-"""The one rule by which lobal prefers one thing to another: a mean gain of more than so many standard errors.
+"""The rule by which lobal compares alternatives: a mean gain of more than k standard errors.
 
-Losses are compared point by point: the same labels, predicted in two ways. The standard error of the mean difference
-says how large a gain chance alone would show.
+Losses are compared point by point, for two predictions of the same labels. The standard error of the mean difference is
+the size of a gain by chance.
 """
 
 import math
@@ -12,27 +12,23 @@ from torch import Tensor
 
 
 def standard_error(values: Float[Tensor, " n"]) -> float:
-    """Standard error of the mean; infinite for a single value, which says nothing about its spread."""
+    """Standard error of the mean; infinite for a single value."""
     return values.std().item() / math.sqrt(len(values)) if len(values) > 1 else math.inf
 
 
 def is_better(
     loss: Float[Tensor, " n"], reference: Float[Tensor, " n"], *, standard_errors: float = 1.0, least: float = 0.0
 ) -> bool:
-    """Whether losses are smaller than the reference's, on average over the same n points, beyond chance.
+    """Whether the mean gain, reference minus loss at the same n points, exceeds both thresholds.
 
-    Args:
-        loss: of the candidate at every point.
-        reference: of what it would replace.
-        standard_errors: how many standard errors of the mean difference the gain has to exceed.
-        least: the smallest mean gain that is worth a change.
+    `standard_errors` is a threshold in standard errors of the mean gain, `least` the smallest gain worth a change.
     """
     gain = reference - loss
     return gain.mean().item() > max(standard_errors * standard_error(gain), least)
 
 
 def best_of(losses: Sequence[Float[Tensor, " n"]], *, standard_errors: float = 1.0) -> int:
-    """The position of the best candidate; each has to be better than the best before it, the first is the default."""
+    """The position of the best candidate: the first, or a later one that `is_better` than the best before it."""
     best = 0
     for position, loss in enumerate(losses):
         if is_better(loss, losses[best], standard_errors=standard_errors):

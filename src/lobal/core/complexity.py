@@ -1,11 +1,12 @@
 """The paper on one page: local bandwidth -> complexity -> superior density -> inducing-point target.
 
-Every function takes values at points and returns values at the same points, up to a constant factor where the
-docstring says so: whoever uses a density normalises it. `dimension` is the intrinsic dimension delta (the input
-dimension where nothing less is known) and `smoothness` is alpha, which may be `math.inf`.
+Functions take values at n points and return values at the same points. Densities and complexities are known up to a
+constant factor, so callers normalise them. `dimension` is the intrinsic dimension delta (the input dimension if nothing
+smaller is known) and `smoothness` is alpha, which may be `math.inf`.
 """
 
 import math
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -14,25 +15,21 @@ from torch import Tensor
 from lobal.core.arrays import Bandwidths
 from lobal.core.density import norm, normalised
 
+Values: TypeAlias = Float[Tensor, " n"]
+
 SMALLEST_SMOOTHNESS = 0.01
 
 
-def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Float[Tensor, " n"]:
+def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Values:
     """Locally optimal bandwidth (LOB) factor exp(sum_l G(x)_l log sigma_l), Eq. (eq:gprLOB)."""
     return torch.exp(gate @ bandwidths.log())
 
 
-def local_complexity(
-    bandwidth: Float[Tensor, " n"],
-    density: Float[Tensor, " n"],
-    *,
-    smoothness: float,
-    dimension: float,
-) -> Float[Tensor, " n"]:
-    """Local function complexity (LFC) of GP regression, up to a constant factor.
+def local_complexity(bandwidth: Values, density: Values, *, smoothness: float, dimension: float) -> Values:
+    """Local function complexity (LFC) of GP regression, Theorem 1, Eq. (eq:isotropicComplexityGPR).
 
-    Theorem 1, Eq. (eq:isotropicComplexityGPR). The factor in n is dropped: every use normalises. The exponent is
-    the theorem's d / (2 alpha + d), not the 1 / (2 alpha + d) that Eq. (eq:approxLFC) prints.
+    The factor in n is dropped. The exponent is the theorem's d / (2 alpha + d), not the 1 / (2 alpha + d) that
+    Eq. (eq:approxLFC) prints.
     """
     _check(smoothness, dimension)
     exponent = 0.0 if math.isinf(smoothness) else dimension / (2.0 * smoothness + dimension)
@@ -40,14 +37,9 @@ def local_complexity(
 
 
 def superior_density(
-    complexity: Float[Tensor, " n"],
-    test_density: Float[Tensor, " n"],
-    noise: Float[Tensor, " n"],
-    *,
-    smoothness: float,
-    dimension: float,
-) -> Float[Tensor, " n"]:
-    """Superior training density, up to a constant factor, Eq. (eq:GeneralizedOptimalSampling).
+    complexity: Values, test_density: Values, noise: Values, *, smoothness: float, dimension: float
+) -> Values:
+    """Superior training density, Eq. (eq:GeneralizedOptimalSampling).
 
     (LFC q)^((2 alpha + d) / (4 alpha + d)) v^(2 alpha / (4 alpha + d)); sqrt(LFC q v) at alpha = infinity.
     """
@@ -59,7 +51,7 @@ def superior_density(
     return structure * noise.pow(2.0 * smoothness / total)
 
 
-def inducing_target(density: Float[Tensor, " n"], complexity: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+def inducing_target(density: Values, complexity: Values) -> Values:
     """sqrt(p LFC), the unnormalised density of the inducing points, Eq. (eq:optimizedIPdistribution)."""
     return (density * complexity).sqrt()
 
@@ -70,13 +62,11 @@ def learning_rate(*, smoothness: float, dimension: float) -> float:
     return 0.5 if math.isinf(smoothness) else smoothness / (2.0 * smoothness + dimension)
 
 
-def smoothness_of_fall(
-    log_bandwidth: Float[Tensor, " n"], log_density: Float[Tensor, " n"], *, dimension: float
-) -> float:
+def smoothness_of_fall(log_bandwidth: Values, log_density: Values, *, dimension: float) -> float:
     """alpha by which local bandwidths fall as labels become denser, sigma ~ (n p)^(-1 / (2 alpha + d)), Theorem 1.
 
-    From the changes of log sigma and of log (n p) between two training sets; infinity where bandwidths do not fall, and
-    next to zero where they fall faster than any function allows.
+    From the changes of log sigma and of log (n p) between two training sets. Infinity where bandwidths do not fall;
+    `SMALLEST_SMOOTHNESS` where they fall faster than the theorem allows for any alpha.
     """
     _check(math.inf, dimension)
     if not log_density.any():
@@ -88,7 +78,8 @@ def smoothness_of_fall(
 def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, dimension: float) -> float:
     """Share of the random labels that reach the same error, Eq. (eq:relSampleSizeGPRApprox).
 
-    `rmse` and `rmse_random` are errors at the same number of labels; below one, `rmse`'s design saves labels.
+    `rmse` and `rmse_random` are errors at the same number of labels. Below one, the design with error `rmse` saves
+    labels.
     """
     if not (rmse >= 0.0 and rmse_random > 0.0):
         raise ValueError(f"errors must be at least zero and the random one above it, got {rmse} and {rmse_random}")
@@ -96,10 +87,10 @@ def relative_sample_size(rmse: float, rmse_random: float, *, smoothness: float, 
 
 
 def attainable_sample_size(
-    complexity: Float[Tensor, " N"],
-    test_density: Float[Tensor, " N"],
-    noise: Float[Tensor, " N"],
-    pool_density: Float[Tensor, " N"],
+    complexity: Values,
+    test_density: Values,
+    noise: Values,
+    pool_density: Values,
     *,
     smoothness: float,
     dimension: float,
@@ -107,8 +98,8 @@ def attainable_sample_size(
     """The relative sample size rho that the superior density can reach, Def. (def:relSampleSize); at most one.
 
     Asymptotically MISE(p) is proportional to the integral of q LFC (v / p)^s with s = 2 alpha / (2 alpha + d), which
-    the superior density minimises; rho compares it with p = q. Integrals are means of g / p_X over the pool, and all
-    arguments count up to a constant factor only. rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity.
+    the superior density minimises; rho compares it with p = q. Integrals are means of g / p_X over the pool.
+    rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity.
     """
     s = 2.0 * learning_rate(smoothness=smoothness, dimension=dimension)
     q = normalised(test_density, pool_density)

@@ -1,7 +1,8 @@
-"""Labelled data as the model sees it."""
+"""Labelled data as the models see them."""
 
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -13,9 +14,9 @@ from lobal.core.arrays import Inputs
 @final
 @dataclass(frozen=True, kw_only=True)
 class LabelledSet:
-    """Inputs, labels, importance weights w and, where they are known, the variances of the labels' noise.
+    """Inputs, labels, importance weights w and, if known, the variances of the labels' noise.
 
-    `spread` weighs the points among which inducing points are chosen: a target density over the density of X.
+    `spread` weights the points among which inducing points are chosen: a target density divided by the density of X.
     """
 
     X: Inputs
@@ -29,35 +30,22 @@ class LabelledSet:
 
     def __getitem__(self, rows: Tensor | slice) -> "LabelledSet":
         """The labelled points in the given rows."""
-        return LabelledSet(
-            X=self.X[rows],
-            y=self.y[rows],
-            weight=self.weight[rows],
-            noise=None if self.noise is None else self.noise[rows],
-            spread=None if self.spread is None else self.spread[rows],
-        )
+        return _changed(lambda column: column[rows], self)
 
     def to(self, device: torch.device | str) -> "LabelledSet":
-        """The same on another device."""
-        return LabelledSet(
-            X=self.X.to(device),
-            y=self.y.to(device),
-            weight=self.weight.to(device),
-            noise=None if self.noise is None else self.noise.to(device),
-            spread=None if self.spread is None else self.spread.to(device),
-        )
+        """The same data on another device."""
+        return _changed(lambda column: column.to(device), self)
 
     @staticmethod
     def joined(first: "LabelledSet", second: "LabelledSet") -> "LabelledSet":
-        """Both sets one after the other."""
+        """Both sets one after the other; `noise` and `spread` are None unless both sets have them."""
+        return _changed(lambda *columns: torch.cat(columns), first, second)
 
-        def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-            return None if a is None or b is None else torch.cat([a, b])
 
-        return LabelledSet(
-            X=torch.cat([first.X, second.X]),
-            y=torch.cat([first.y, second.y]),
-            weight=torch.cat([first.weight, second.weight]),
-            noise=both(first.noise, second.noise),
-            spread=both(first.spread, second.spread),
-        )
+def _changed(change: Callable[..., Tensor], *sets: LabelledSet) -> LabelledSet:
+    """The set whose columns are computed from those of the given sets, None where one of them is."""
+    columns: dict[str, Any] = {}
+    for name in (each.name for each in fields(LabelledSet)):
+        parts = [getattr(data, name) for data in sets]
+        columns[name] = None if any(part is None for part in parts) else change(*parts)
+    return LabelledSet(**columns)

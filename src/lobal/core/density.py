@@ -1,7 +1,7 @@
 """Densities of inputs: estimates, equal norm on a pool, importance weights and the intrinsic dimension."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -40,31 +40,27 @@ class KernelDensity:
     @classmethod
     def fit(cls, X: Inputs, *, generator: torch.Generator) -> "KernelDensity":
         """The estimate whose widths maximise the leave-one-out likelihood of (a sample of) the inputs."""
-        rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
-        centres = X[rows]
-        k, d = centres.shape
-        spread = centres.std(dim=0)
-        spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-        silverman = spread * (4.0 / (k * (d + 2.0))) ** (1.0 / (d + 4.0))
+        centres = _thinned(X, generator)
+        silverman = silverman_widths(centres)
         candidates = [cls(centres=centres, widths=factor * silverman) for factor in RELATIVE_WIDTHS]
         return max(candidates, key=lambda density: density.leave_one_out_likelihood())
 
     def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
         """The density at every input, normalised."""
         rows = max(1, KERNELS_AT_ONCE // len(self.centres))
-        # What is too small for exp is zero in the sum's logarithm too: there is no largest term to take out first.
+        # A sum that underflows is zero in double precision anyway: no largest term has to be taken out first.
         sums = torch.cat([self._squared_distances(part).mul_(-0.5).exp_().sum(-1) for part in X.split(rows)])
         return sums.log_().add_(self._log_height).sub_(math.log(len(self.centres))).exp_()
 
     @property
     def floor(self) -> float:
-        """The density that one lone centre has at its place: what no point of the sample falls below."""
+        """The density of a single kernel at its centre, which is the smallest possible density of a sample point."""
         return math.exp(self._log_height - math.log(len(self.centres)))
 
     def leave_one_out_likelihood(self) -> float:
         """Mean log density of each centre under the others."""
         log_kernels = (self._log_height - 0.5 * self._squared_distances(self.centres)).fill_diagonal_(-math.inf)
-        # A point without neighbours would decide everything; the smallest number keeps its say finite.
+        # A point without neighbours has log density -inf, which would outweigh all others.
         floor = math.log(torch.finfo(log_kernels.dtype).tiny)
         others = max(len(self.centres) - 1, 1)
         return log_kernels.logsumexp(-1).clamp_min(floor).mean().item() - math.log(others)
@@ -81,11 +77,10 @@ class KernelDensity:
 @final
 @dataclass(frozen=True, kw_only=True)
 class NeighbourDensity:
-    """r^-delta with r the distance to the k-th nearest centre, up to a constant factor.
+    """r^-delta with r the distance to the k-th nearest centre, relative to the typical density.
 
-    Distances are taken in standardised columns, and delta is the intrinsic dimension of the sample: the estimate works
-    where the inputs fill a thin part of many dimensions only. A centre is not its own neighbour. Values are relative
-    to the typical density and within `DENSITY_RANGE` of it.
+    Distances are taken in standardised columns, and delta is the intrinsic dimension of the sample, which may be much
+    smaller than the number of columns. A centre is not its own neighbour.
     """
 
     centres: Float[Tensor, "k d"]  # standardised
@@ -97,18 +92,16 @@ class NeighbourDensity:
     @classmethod
     def fit(cls, X: Inputs, *, generator: torch.Generator) -> "NeighbourDensity":
         """The density of (a sample of) the inputs."""
-        rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
-        spread = X[rows].std(dim=0, correction=0)
-        spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-        dimension = intrinsic_dimension(X[rows], generator=generator)
-        raw = cls(centres=X[rows] / spread, spread=spread, dimension=dimension)
-        distances = raw.distances(X[rows])
+        sample = _thinned(X, generator)
+        spread = column_spread(sample, correction=0)
+        dimension = intrinsic_dimension(sample, generator=generator)
+        raw = cls(centres=sample / spread, spread=spread, dimension=dimension)
+        distances = raw.distances(sample)
         positive = distances[(distances > 0) & torch.isfinite(distances)]
         if not len(positive):
             return raw
         resolution = positive.min().item()
-        typical = distances.clamp_min(resolution).median().item()
-        return cls(centres=raw.centres, spread=spread, dimension=dimension, resolution=resolution, typical=typical)
+        return replace(raw, resolution=resolution, typical=distances.clamp_min(resolution).median().item())
 
     def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
         """The density at every input relative to the typical one."""
@@ -124,6 +117,23 @@ class NeighbourDensity:
         return torch.where(nearest[:, 0] == 0.0, nearest[:, k], nearest[:, k - 1])
 
 
+def silverman_widths(X: Inputs) -> Float[Tensor, " d"]:
+    """Widths of a Gaussian kernel density estimate by Silverman's rule, one per column."""
+    n, d = X.shape
+    return column_spread(X) * math.pow(4.0 / (n * (d + 2.0)), 1.0 / (d + 4.0))
+
+
+def column_spread(X: Inputs, *, correction: int = 1) -> Float[Tensor, " d"]:
+    """The standard deviation of every column, or one where a column is constant."""
+    spread = X.std(dim=0, correction=correction)
+    return torch.where(spread > 0, spread, 1.0)
+
+
+def _thinned(X: Inputs, generator: torch.Generator) -> Float[Tensor, "k d"]:
+    """All rows in random order, or a random `LARGEST_SAMPLE` of them."""
+    return X[torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)]
+
+
 def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Float[Tensor, " N"]:
     """An estimate of p_X at the pool itself, positive and up to a constant factor (Algorithm 1, line 10)."""
     return density_at(X, of=X, generator=generator)
@@ -132,8 +142,7 @@ def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Floa
 def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: torch.Generator) -> Float[Tensor, " N"]:
     """An estimate at X of the density that another sample was drawn from, positive and up to a constant factor.
 
-    A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped: beyond the N values
-    returned, only the centres and one slice of rows are held in memory.
+    A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped and is read in slices.
     """
     n, d = of.shape
     rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
@@ -141,7 +150,7 @@ def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: 
     if d > LARGEST_KERNEL_DIMENSION:
         return _along(X, NeighbourDensity.fit(sample, generator=generator))
     kernels = KernelDensity.fit(sample, generator=generator)
-    # Every point counts as one of the n that the density came from, however far it lies from the centres.
+    # However far a point lies from the centres, its density is at least that of a single one of the n points.
     return _along(X, kernels).clamp_min_(kernels.floor * len(kernels.centres) / n)
 
 
@@ -158,7 +167,7 @@ def norm(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> float:
 
 
 def normalised(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """p / norm(p): at equal norm with the pool density, whose own norm is one (Sec. 4.2)."""
+    """p / norm(p), at equal norm with the pool density (Sec. 4.2)."""
     size = norm(p, pool_density)
     if not 0.0 < size < math.inf:
         raise ValueError(f"a density must be positive somewhere and finite everywhere on the pool, got norm {size}")
@@ -168,8 +177,8 @@ def normalised(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> Flo
 def importance_weights(q: Float[Tensor, " n"], p: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """q / p at points drawn from p, with mean one.
 
-    Where p almost vanishes, a single point would outweigh all others. Weights are therefore cut off so that none
-    exceeds the share n^(-1/2) of their sum (truncated importance sampling, Ionides 2008); n counts positive weights.
+    Where p almost vanishes, a single point would outweigh all others. Weights are therefore truncated at the share
+    n^(-1/2) of their sum (truncated importance sampling, Ionides 2008), n being the number of positive weights.
     """
     largest = torch.finfo(q.dtype).max / max(1, len(q))
     ratio = torch.nan_to_num(q / p, nan=0.0, posinf=largest).clamp_max(largest)
@@ -181,14 +190,14 @@ def importance_weights(q: Float[Tensor, " n"], p: Float[Tensor, " n"]) -> Float[
 
 
 def capped(weights: Float[Tensor, " n"], parts: float) -> Float[Tensor, " n"]:
-    """The weights, the largest cut down to one height such that none exceeds 1/parts of their sum.
+    """The weights, with the largest reduced to one value such that none exceeds 1/parts of their sum.
 
-    Needs at least `parts` positive weights. With the j largest cut to the height c and the sum S of the rest,
+    Needs at least `parts` positive weights. With the j largest reduced to c and the sum S of the rest,
     c = (j c + S) / parts; j is the smallest for which no other weight exceeds c.
     """
     largest, where = weights.topk(math.ceil(parts))
     rest = weights.index_fill(0, where, 0.0).sum()
-    # The sums of the rest for j = 0, 1, ...; from the smallest upwards, or huge weights would swallow it.
+    # The sums of the rest for j = 0, 1, ...; added up from the smallest, for precision.
     sums = rest + largest.flip(0).cumsum(0).flip(0)
     heights = sums / (parts - torch.arange(len(largest), dtype=weights.dtype, device=weights.device))
     first = int((heights >= largest).to(torch.int8).argmax())
@@ -197,13 +206,11 @@ def capped(weights: Float[Tensor, " n"], parts: float) -> Float[Tensor, " n"]:
 
 def intrinsic_dimension(X: Inputs, *, generator: torch.Generator) -> float:
     """Intrinsic dimension by TwoNN, between one and the number of columns, from distances in standardised columns."""
-    rows = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].to(X.device)
-    distinct = torch.unique(X[rows], dim=0)
+    distinct = torch.unique(_thinned(X, generator), dim=0)
     n, d = distinct.shape
     if d == 1 or n < FEWEST_NEIGHBOURS:
         return float(d)
-    spread = distinct.std(dim=0)
-    scaled = scale_inputs(distinct, torch.where(spread > 0, spread, torch.ones_like(spread)))
+    scaled = distinct / column_spread(distinct)
     return two_neighbour_dimension(squared_distances(scaled, scaled), largest=float(d))
 
 

@@ -14,15 +14,12 @@ from torch import Tensor
 # 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. All are read.
 FORMAT_VERSION = 3
 
-# A file on its way to its place: hidden, named for the place, with the token that `write_atomically` adds.
+# A temporary file of `write_atomically`: hidden, with the name of the final file and a token.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 
 
 def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
-    """Write one self-contained file: the tensors, with the fields as JSON in its header.
-
-    The file appears whole or not at all: it is written beside its place, flushed to disk and moved there.
-    """
+    """Write one self-contained file atomically: the tensors, with the fields as JSON in its header."""
     metadata = {"lobal": json.dumps({"format": FORMAT_VERSION, **fields})}
     write_atomically(Path(path), save({name: value.contiguous() for name, value in tensors.items()}, metadata))
 
@@ -31,7 +28,7 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
     """The tensors and fields of a file that `save_record` wrote.
 
     Raises:
-        ValueError: the file is not such a record, or a newer lobal wrote it.
+        ValueError: the file is not such a record, or was written by a newer version.
     """
     content = Path(path).read_bytes()
     try:
@@ -42,19 +39,14 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
     except Exception as error:
         raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved, or it is damaged") from error
     if written_by_newer:
-        raise ValueError(
-            f"{os.fspath(path)!r} has format {fields['format']}, this lobal reads up to {FORMAT_VERSION}; "
-            "install a newer lobal"
-        )
+        found = f"{os.fspath(path)!r} has format {fields['format']}"
+        raise ValueError(f"{found}, this lobal reads up to {FORMAT_VERSION}; install a newer lobal")
     return tensors, fields
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that readers see either as it was or complete, whatever happens in between.
-
-    When this returns, content and name are on disk.
-    """
-    # Opened like any other file: the tempfile module's are readable by their owner only, and would stay so.
+    """Write a file that readers see either as it was or complete; on return, content and name are on disk."""
+    # Not by the tempfile module, whose files are readable by their owner only.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with beside.open("xb") as file:
@@ -69,14 +61,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Put the names in a folder on disk: a file that was flushed can still lose its name in a power cut."""
-    if os.name == "nt":  # folders cannot be opened there
+    """Flush the names in a folder to disk: a flushed file can still lose its name in a power cut."""
+    if os.name == "nt":  # Windows cannot open folders
         return
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     except OSError as error:
-        # Some network file systems know no such call for folders, and there is nothing to be done about it.
+        # Some network file systems cannot flush folders.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -84,7 +76,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, their names on disk, where they do not exist."""
+    """Make a folder and its parents where they do not exist, with their names flushed to disk."""
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in made:
@@ -92,7 +84,7 @@ def make_folder(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `write_atomically` left in a folder when its process was killed; nobody may be writing there."""
+    """Remove what `write_atomically` left in a folder when its process was killed; no other process may write there."""
     for file in folder.glob(".*"):
         if _UNFINISHED.fullmatch(file.name):
             file.unlink()

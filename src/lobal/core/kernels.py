@@ -54,12 +54,7 @@ def matern52(squared_distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape
     return (1.0 + s + s.square() / 3.0) * torch.exp(-s)
 
 
-KERNELS: dict[str, Kernel] = {
-    "gaussian": gaussian,
-    "matern12": matern12,
-    "matern32": matern32,
-    "matern52": matern52,
-}
+KERNELS: dict[str, Kernel] = {"gaussian": gaussian, "matern12": matern12, "matern32": matern32, "matern52": matern52}
 
 
 def kernel_named(name: str) -> Kernel:
@@ -88,8 +83,8 @@ def scale_inputs(X: Inputs, bandwidth: Float[Tensor, "..."]) -> Inputs:
 def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
     """Pairwise squared Euclidean distances, never negative.
 
-    Exact differences in one dimension; elsewhere one matrix product, both sides centred first so that inputs
-    far from the origin keep their digits.
+    By differences in one dimension, by one matrix product in more. Inputs are centred first, to keep their digits where
+    they lie far from the origin.
     """
     if A.shape[1] == 1:
         return (A - B.mT).square()
@@ -105,9 +100,9 @@ def gram_matrices(squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel:
 
 
 def rows_at_once(entries_per_row: int, device: torch.device) -> int:
-    """How many rows of so many numbers are worked on at a time."""
-    entries = CHUNK_ENTRIES * (GPU_CHUNKS if device.type == "cuda" else 1)
-    return max(1, entries // entries_per_row)
+    """How many rows to process at a time."""
+    chunks = GPU_CHUNKS if device.type == "cuda" else 1
+    return max(1, chunks * CHUNK_ENTRIES // entries_per_row)
 
 
 def whitened(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n m"]) -> Float[Tensor, "L n m"]:
@@ -119,7 +114,7 @@ def whitened(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n m"]) -> Fl
 
 
 def _whitened_by_blocks(factor: Float[Tensor, "L m m"], rows: Float[Tensor, "L n m"]) -> Float[Tensor, "L n m"]:
-    """Forward substitution a block of equations at a time: products, but for the small blocks on the diagonal."""
+    """Forward substitution by blocks: matrix products, except for the small blocks on the diagonal."""
     solved = torch.empty_like(rows)
     for start in range(0, rows.shape[2], BLOCK):
         block = slice(start, start + BLOCK)
@@ -153,7 +148,7 @@ def safe_cholesky(
         ValueError: K holds NaN, or is not positive definite even with `LARGEST_JITTER`.
     """
     diagonal = K.diagonal(dim1=-2, dim2=-1).clone()
-    if not torch.isfinite(K.detach().sum()):  # one number to look at, where every entry would be another matrix
+    if not torch.isfinite(K.detach().sum()):  # of the sum: isfinite(K) would be another matrix
         raise ValueError("a kernel matrix holds NaN or infinite entries; check the inputs and bandwidths for them")
     jitter = torch.full_like(diagonal[..., 0], first_jitter)
     while True:
@@ -190,22 +185,15 @@ class WhitenedFeatures:
 
     @classmethod
     def at(
-        cls,
-        points: Float[Tensor, "m d"],
-        *,
-        bandwidths: Bandwidths,
-        shared_bandwidth: Float[Tensor, "..."],
-        kernel: Kernel,
+        cls, points: Inputs, *, bandwidths: Bandwidths, shared_bandwidth: Float[Tensor, "..."], kernel: Kernel
     ) -> "WhitenedFeatures":
-        """Features at the given inducing points; factors their L kernel matrices."""
+        """Features at the given inducing points; factorises their L kernel matrices."""
         scaled = scale_inputs(points, shared_bandwidth)
         K_zz = gram_matrices(squared_distances(scaled, scaled), bandwidths, kernel)
+        # Contiguous as in a saved file, so that a loaded model computes the same bits.
+        factor = safe_cholesky(K_zz).lower.contiguous()
         return cls(
-            points=points,
-            bandwidths=bandwidths,
-            shared_bandwidth=shared_bandwidth,
-            kernel=kernel,
-            factor=safe_cholesky(K_zz).lower.contiguous(),  # in the layout it is saved in, for the same bits after
+            points=points, bandwidths=bandwidths, shared_bandwidth=shared_bandwidth, kernel=kernel, factor=factor
         )
 
     def __call__(self, X: Inputs) -> Float[Tensor, "L n m"]:
@@ -214,11 +202,10 @@ class WhitenedFeatures:
 
     def chunks(self, X: Inputs) -> Iterator[Float[Tensor, "L chunk m"]]:
         """Features of consecutive rows, at most `CHUNK_ENTRIES` numbers at a time."""
-        for part in self._parts(X):
-            yield self(part)
+        return map(self, self._parts(X))
 
     def stacked(self, X: Inputs) -> Float[Tensor, "L n m"]:
-        """Features of all inputs row by row in memory, with little more memory than they take."""
+        """Features of all inputs in one contiguous array, computed in chunks to save memory."""
         phi = X.new_empty(len(self.bandwidths), len(X), len(self.points))
         begun = 0
         for part in self.chunks(X):
@@ -227,7 +214,7 @@ class WhitenedFeatures:
         return phi
 
     def products(self, X: Inputs, values: Float[Tensor, "L m c"]) -> Float[Tensor, "L n c"]:
-        """phi(x)^T values at every input, in O(m) a point: the triangular solve goes to the values, not the points."""
+        """phi(x)^T values at every input, in O(m) each: the triangular system is solved for the values once."""
         weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, values, upper=True)
         return torch.cat([self._gram(part) @ weights for part in self._parts(X)], dim=1)
 

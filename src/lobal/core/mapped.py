@@ -10,13 +10,13 @@ from numpy import ndarray
 
 from lobal.core.arrays import mapped_file, rows_at
 
-# Rows that a fingerprint looks at: enough to tell one data set from another, and read quickly from any disk.
+# Rows that a fingerprint covers: enough to tell data sets apart, and read quickly from any disk.
 FINGERPRINT_ROWS = 1024
 PUT_BACK = "put it back, or say where it is: pool=lobal.Pool.from_npy(...)"
 
 
 class MappedArray(NamedTuple):
-    """The place of an array in a file, as JSON can hold it, and what to recognise the array by."""
+    """The location of an array in a file, in types that JSON can hold, and a fingerprint of the array."""
 
     file: str
     offset: int  # of the first number, in bytes
@@ -27,9 +27,9 @@ class MappedArray(NamedTuple):
 
     @staticmethod
     def of(X: Real[ndarray, "n d"]) -> "MappedArray | None":
-        """The place of a memory-mapped array, or of rows and columns of one; none if its numbers are in memory only."""
+        """The location of a memory-mapped array or of a view of one; None if its numbers are in memory only."""
         whole = mapped_file(X)
-        if whole is None or whole.filename is None or whole.mode == "c":  # "c": what is changed stays in memory
+        if whole is None or whole.filename is None or whole.mode == "c":  # "c": changes stay in memory
             return None
         address, start = (array.__array_interface__["data"][0] for array in (X, whole))
         return MappedArray(
@@ -42,11 +42,11 @@ class MappedArray(NamedTuple):
         )
 
     def open(self, X: Real[ndarray, "n d"] | None = None) -> Real[ndarray, "n d"]:
-        """The array, memory-mapped; or X, if the same numbers are there.
+        """The array, memory-mapped; or X, if it holds the same numbers.
 
         Raises:
-            FileNotFoundError: its file is gone.
-            ValueError: its file, or X, holds something else.
+            FileNotFoundError: the file is gone.
+            ValueError: the file, or X, holds other numbers.
         """
         if X is None and not Path(self.file).exists():
             raise FileNotFoundError(f"the campaign's pool was the file {self.file}, which is gone; {PUT_BACK}")
@@ -65,7 +65,7 @@ class MappedArray(NamedTuple):
 
 
 def fingerprint(X: Real[ndarray, "n d"]) -> str:
-    """A hash of the shape of an array and of evenly spread rows, whatever the type of its numbers."""
+    """A hash of the shape of an array and of evenly spaced rows in float64."""
     rows = np.unique(np.linspace(0, len(X) - 1, FINGERPRINT_ROWS).round().astype(np.int64))
     content = np.ascontiguousarray(rows_at(X, rows)).tobytes()
     return hashlib.sha256(repr(X.shape).encode() + content).hexdigest()

@@ -1,4 +1,4 @@
-"""Errors of a prediction: pure functions of columns of equal length, which nothing broadcasts silently."""
+"""Errors of predictions."""
 
 import numpy as np
 from jaxtyping import Float
@@ -27,9 +27,8 @@ def _errors(prediction: ArrayLike, truth: ArrayLike) -> Float[ndarray, " n"]:
     """
     predicted, true = np.asarray(prediction, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if predicted.ndim != 1 or predicted.shape != true.shape or len(predicted) == 0:
-        raise ValueError(
-            f"prediction and truth must both have shape (n,) with n >= 1, got {predicted.shape} and {true.shape}"
-        )
+        shapes = f"{predicted.shape} and {true.shape}"
+        raise ValueError(f"prediction and truth must both have shape (n,) with n >= 1, got {shapes}")
     return np.asarray(predicted - true)
 
 

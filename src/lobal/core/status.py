@@ -1,4 +1,4 @@
-"""A line on the terminal that follows a campaign."""
+"""The progress line of a campaign on the terminal."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,12 +6,12 @@ from typing import NamedTuple, TypeAlias
 
 
 class CampaignStatus(NamedTuple):
-    """How far a campaign is, and what it is doing."""
+    """The progress of a campaign and its current activity."""
 
     activity: str
     step: int
     labels: int
-    error: float | None  # on the labels that steer the fit, once there is one
+    error: float | None  # on the validation labels, once there is a fit
 
 
 Show: TypeAlias = Callable[[CampaignStatus], None]
@@ -19,7 +19,7 @@ Show: TypeAlias = Callable[[CampaignStatus], None]
 
 @contextlib.contextmanager
 def status_line(is_wanted: bool, labels: int) -> Iterator[Show]:
-    """A line on the terminal, or nothing: labels told of so many, step, validation error, and what is going on."""
+    """A callback that shows labels, step, validation error and activity on the terminal, or does nothing."""
     if not is_wanted:
         yield lambda _: None
         return
@@ -27,13 +27,13 @@ def status_line(is_wanted: bool, labels: int) -> Iterator[Show]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("labels"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
-    # On the error stream: what a script prints stays as it is.
+    # On the error stream, apart from what a script prints.
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as display:
         task = display.add_task("", total=labels)
         yield lambda status: display.update(task, completed=status.labels, description=described(status))
 
 
 def described(status: CampaignStatus) -> str:
-    """Step, error and what is going on, in a few words."""
+    """Step, error and activity in a few words."""
     error = "" if status.error is None else f", validation RMSE {status.error:.4g}"
     return f"step {status.step}{error}: {status.activity}"

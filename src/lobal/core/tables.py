@@ -1,6 +1,6 @@
-"""Tables of named columns from CSV, parquet and npz files, and back; CSV and npz need nothing but numpy.
+"""Tables of named columns, read from and written to CSV, parquet and npz files.
 
-Rows count from zero, below the header. Text stays as it is written until numbers are asked for.
+In messages, rows count from zero below the header. Text is converted to numbers on request only.
 """
 
 import csv
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 Columns: TypeAlias = Mapping[str, ndarray]
 
-MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # how files write that there is no value, in lower case
+MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # spellings of a missing value, in lower case
 SEPARATORS = (",", ";", "\t")
 QUOTED = re.compile(r'"[^"]*"')
 FORMATS = (".csv", ".parquet", ".npz")
@@ -43,31 +43,28 @@ class Table:
         return self.columns[name]
 
     def numbers(self, name: str, *, missing: bool = False) -> Float[ndarray, " n"]:
-        """A column as finite numbers; where `missing` is allowed, what is missing or infinite is NaN."""
+        """A column as finite numbers; with `missing`, values that are missing or infinite are NaN."""
         values = self._parsed(name)
         gaps = ~np.isfinite(values)
         if gaps.any() and not missing:
-            row = int(np.flatnonzero(gaps)[0])
-            raise ValueError(
-                f"column {name!r} of {self.source} has no finite number in row {row}; fill it in or leave the row out"
-            )
+            where = f"column {name!r} of {self.source} has no finite number in row {np.flatnonzero(gaps)[0]}"
+            raise ValueError(f"{where}; fill it in or leave the row out")
         return np.where(gaps, np.nan, values)
 
     def is_text(self, name: str) -> bool:
-        """Whether a column has values of which not a single one is a number."""
+        """Whether a column has values, none of which is a number."""
         column = self.column(name)
         if column.dtype.kind in "biuf":
             return False
-        texts = column.astype(str)
-        texts = texts[~_is_missing(texts)]
-        return len(texts) > 0 and not any(map(_is_number, texts.tolist()))
+        texts = [text for text in column.astype(str).tolist() if text.lower() not in MISSING]
+        return len(texts) > 0 and not any(map(_is_number, texts))
 
     def matrix(self, names: Sequence[str]) -> Float[ndarray, "n d"]:
         """Several columns as finite numbers side by side."""
         return np.stack([self.numbers(name) for name in names], axis=1)
 
     def identifiers(self, name: str) -> list[str]:
-        """A column as text by which rows are known, none of them empty; 7.0 reads 7."""
+        """A column as text that identifies rows, none of it missing; 7.0 becomes "7"."""
         values = self.column(name)
         if values.dtype.kind == "f" and (np.isfinite(values) & (values == np.round(values))).all():
             values = values.astype(np.int64)
@@ -81,14 +78,12 @@ class Table:
         column = self.column(name)
         if column.dtype.kind in "biuf":
             return column.astype(np.float64)
-        texts = np.where(_is_missing(column.astype(str)), "nan", column.astype(str))
-        try:
-            return texts.astype(np.float64)
-        except ValueError:
-            row = next(row for row, text in enumerate(texts) if not _is_number(text))
-            raise ValueError(
-                f"column {name!r} of {self.source} has to hold numbers, but has {str(texts[row])!r} in row {row}"
-            ) from None
+        texts = ["nan" if text.lower() in MISSING else text for text in column.astype(str).tolist()]
+        wrong = next((row for row, text in enumerate(texts) if not _is_number(text)), None)
+        if wrong is not None:
+            where = f"column {name!r} of {self.source}"
+            raise ValueError(f"{where} has to hold numbers, but has {texts[wrong]!r} in row {wrong}")
+        return np.array(texts, dtype=np.float64)
 
 
 def read_table(path: Path) -> Table:
@@ -106,13 +101,13 @@ def read_table(path: Path) -> Table:
 
 
 def table_content(columns: Columns, path: Path) -> bytes:
-    """What a file of that name would hold, for whoever writes it; numbers come back as they were."""
+    """The content of a file of that name; numbers are read back unchanged."""
     writers = {".csv": _csv_content, ".parquet": _parquet_content, ".npz": _npz_content}
     return writers[table_format(path)](columns)
 
 
 def table_format(path: Path) -> str:
-    """The suffix that says how a table is written; one that is not known is refused."""
+    """The suffix of the file, one of `FORMATS`."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}")
@@ -140,7 +135,7 @@ def _check_header(header: list[str], path: Path) -> None:
     repeated = [name for name in header if header.count(name) > 1 or not name]
     if repeated:
         raise ValueError(f"every column of {path} needs a name of its own, got {repeated[0]!r} in {', '.join(header)}")
-    # Numbers that count the columns are names pandas gives.
+    # pandas names columns 0, 1, ... by default.
     if all(map(_is_number, header)) and header != [str(j) for j in range(len(header))]:
         raise ValueError(f"the first line of {path} has to name the columns, got {', '.join(header)}")
 
@@ -170,17 +165,17 @@ def _read_parquet(path: Path) -> dict[str, ndarray]:
         raise FileNotFoundError(f"there is no file {path}")
     try:
         frame = pandas.read_parquet(path)
-    except Exception as error:  # pyarrow's own errors, and only there where it is installed
+    except Exception as error:  # classes of pyarrow, which is optional
         raise ValueError(f"{path} cannot be read as a parquet file: {error}") from error
     if frame.index.name is not None:
         frame = frame.reset_index()
     return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
-def _pandas() -> Any:  # noqa: ANN401 - a module that need not be there
+def _pandas() -> Any:  # noqa: ANN401 - an optional module
     try:
         import pandas
-        import pyarrow  # noqa: F401 - what pandas reads parquet with
+        import pyarrow  # noqa: F401 - pandas reads parquet with it
     except ImportError as error:
         raise ValueError("parquet files need pandas and pyarrow: pip install 'lobal[tables]', or use CSV") from error
     return pandas
@@ -190,8 +185,8 @@ def _csv_content(columns: Columns) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    # As Python's own numbers, whose text is the shortest that reads back the same.
-    writer.writerows(zip(*([_cell(value) for value in column.tolist()] for column in columns.values()), strict=True))
+    # Python's floats are written with the fewest digits that read back the same, NaN as an empty cell.
+    writer.writerows(zip(*(map(_cell, column.tolist()) for column in columns.values()), strict=True))
     return text.getvalue().encode()
 
 
@@ -206,16 +201,9 @@ def _parquet_content(columns: Columns) -> bytes:
 
 def _npz_content(columns: Columns) -> bytes:
     content = io.BytesIO()
-    np.savez(content, **{name: _plain(column) for name, column in columns.items()})  # type: ignore[arg-type]  # a stub
+    plain = {name: column.astype(str) if column.dtype.kind == "O" else column for name, column in columns.items()}
+    np.savez(content, **plain)  # type: ignore[arg-type]  # a stub
     return content.getvalue()
-
-
-def _plain(column: ndarray) -> ndarray:
-    return column.astype(str) if column.dtype.kind == "O" else column
-
-
-def _is_missing(texts: ndarray) -> Bool[ndarray, " n"]:
-    return np.isin(np.char.lower(texts), MISSING)
 
 
 def _is_number(text: str) -> bool:

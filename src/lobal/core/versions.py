@@ -1,11 +1,11 @@
-"""Versions of all that the numbers depend on."""
+"""Versions of the packages that results depend on."""
 
 import platform
 from importlib.metadata import version
 
 __version__ = "0.1.0"
 
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # what the numbers depend on, besides lobal
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
 
 
 def versions() -> dict[str, str]:

@@ -6,35 +6,32 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
 from lobal.core.density import capped
 from lobal.core.kernels import squared_distances
 from lobal.inducing.draws import merged
 from lobal.inducing.spacing import assignment, euclidean, local_spacing
 
-# Steps of power iteration towards the first principal axis: any direction in which a cell is long will do. With exact
-# eigenvectors the points were neither more even nor closer to the target.
+# Steps of power iteration towards the first principal axis. With exact eigenvectors the points were neither more even
+# nor closer to the target.
 POWER_STEPS = 3
-# Rows of less mass than this share of the largest count as that share when the direction is chosen: no underflow.
+# Masses below this share of the largest are raised to it when the direction is chosen, to prevent underflow.
 SMALLEST_MASS = 1e-12
 # Without these steps cells are long in many columns: on uci_pol (26) the error of a mixture was 14 percent larger.
 LLOYD_STEPS = 3
 
 
 def cell_points(
-    X: Float[Tensor, "n d"],
-    m: int,
-    *,
-    generator: torch.Generator,
-    weight: Float[Tensor, " n"] | None = None,
+    X: Inputs, m: int, *, generator: torch.Generator, weight: Float[Tensor, " n"] | None = None
 ) -> Float[Tensor, "m d"]:
-    """m evenly spread points that follow the density t of the weighted sample; X has m distinct rows at least.
+    """m evenly spread points that follow the density t of the weighted sample, which has at least m distinct rows.
 
-    The sample is cut in two across its longest direction, each part again, and so on, until there are m cells of equal
-    mass. Their means follow t in any number of columns. Lloyd's algorithm then evens out the distances. By itself it
-    leads to the density t^(d / (d + 2)) (Graf and Luschgy); with the further weight t^(2 / d) it leads to t, from which
-    it starts. The distances to neighbours give the factor, so that d is the intrinsic dimension.
+    The sample is halved across its longest direction, and each part again, until there are m cells of equal mass. Their
+    means follow t in any number of columns. Lloyd's algorithm then evens out the distances. By itself it leads to the
+    density t^(d / (d + 2)) (Graf and Luschgy); with the further weight t^(2 / d), which is found from the distances to
+    neighbours with d the intrinsic dimension, it leads to t.
     """
-    rows, mass = merged(X, torch.ones_like(X[:, 0]) if weight is None else weight)
+    rows, mass = merged(X, weight)
     points = cell_means(rows, mass, m)
     spacing = local_spacing(rows, euclidean, generator=generator)
     matched = (mass / mass.mean()).pow(1.0 + 2.0 / spacing.dimension) / spacing.radius.square()
@@ -45,7 +42,7 @@ def cell_points(
     return points
 
 
-def cell_means(X: Float[Tensor, "n d"], mass: Float[Tensor, " n"], m: int) -> Float[Tensor, "m d"]:
+def cell_means(X: Inputs, mass: Float[Tensor, " n"], m: int) -> Float[Tensor, "m d"]:
     """The means of m cells that hold equal shares of the mass. Costs O(n d log m)."""
     rows, share = X.cpu().double().numpy(), mass.cpu().double().numpy()
     means = [share[cell] @ rows[cell] / share[cell].sum() for cell in equal_cells(rows, share, m)]
@@ -64,7 +61,7 @@ def equal_cells(X: Float[ndarray, "n d"], mass: Float[ndarray, " n"], m: int) ->
         left = parts // 2
         middle = mass[order].cumsum() - 0.5 * mass[order]
         cut = np.searchsorted(middle, mass[order].sum() * left / parts)
-        # Each side keeps a row for every one of its cells, however heavy a single row may be.
+        # Each side needs a row for each of its cells, however large the mass of a single row.
         cut = np.clip(cut, left, len(rows) - (parts - left))
         remaining += [(order[:cut], left), (order[cut:], parts - left)]
     return cells
@@ -83,9 +80,7 @@ def longest_coordinate(X: Float[ndarray, "n d"], mass: Float[ndarray, " n"]) -> 
     return np.asarray(centred @ axis)
 
 
-def _lloyd_step(
-    X: Float[Tensor, "n d"], weight: Float[Tensor, " n"], points: Float[Tensor, "m d"]
-) -> Float[Tensor, "m d"]:
+def _lloyd_step(X: Inputs, weight: Float[Tensor, " n"], points: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
     """Every point moved to the mean of the rows that it is nearest to; a point without rows stays."""
     nearest = assignment(X, points, squared_distances).centre
     total = torch.zeros_like(points[:, 0]).index_add_(0, nearest, weight)

@@ -1,7 +1,7 @@
 """Inducing points by distributional clustering: medoids that follow the density of the sample.
 
-Only distances are needed. Rows may be anything that the distance function accepts: coordinates, descriptors, or the row
-numbers of objects stored elsewhere.
+Only distances are needed. Rows may be whatever the distance function accepts: coordinates, descriptors, or indices of
+objects stored elsewhere.
 """
 
 import math
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
 from lobal.inducing.draws import drawn_rows
 from lobal.inducing.spacing import Distance, assignment, distance_blocks, euclidean, local_spacing
 
@@ -17,32 +18,32 @@ from lobal.inducing.spacing import Distance, assignment, distance_blocks, euclid
 LLOYD_STEPS = 5
 # At most this many members of a cluster are tried as its centre: all of them would cost the square of their number.
 LARGEST_CANDIDATES = 256
-# Distances shorter than those to this many neighbours count as equal. Otherwise the two members that happen to lie
-# closest together would dominate the sums of logarithms.
+# Distances shorter than those to this many neighbours count as equal. Otherwise the two closest members would dominate
+# the sums of logarithms.
 UNRESOLVED_NEIGHBOURS = 3
 
 
 def distributional_points(
-    X: Float[Tensor, "n d"],
+    X: Inputs,
     m: int,
     *,
     generator: torch.Generator,
     weight: Float[Tensor, " n"] | None = None,
     distance: Distance = euclidean,
 ) -> Float[Tensor, "m d"]:
-    """The m rows of X that `distributional_rows` chooses."""
+    """The rows of X whose numbers `distributional_rows` returns."""
     return X[distributional_rows(X, m, generator=generator, weight=weight, distance=distance)]
 
 
 def distributional_rows(
-    X: Float[Tensor, "n d"],
+    X: Inputs,
     m: int,
     *,
     generator: torch.Generator,
     weight: Float[Tensor, " n"] | None = None,
     distance: Distance = euclidean,
 ) -> Int[Tensor, " m"]:
-    """The rows of X that are the centres of m clusters, evenly spread and with the density of the weighted sample.
+    """The row numbers of m cluster centres, evenly spread and with the density of the weighted sample.
 
     Centres minimise the sum of log distances, Eq. (eq:dcInertia); as in k-means, points go to the nearest centre,
     Eq. (eq:dcClusterAssignment), and centres to the best member, Eq. (eq:dcClusterUpdate). At most `BLOCK_ENTRIES`
@@ -53,13 +54,10 @@ def distributional_rows(
     X, weight = X[counted], weight[counted] / weight.sum()
     centres = seeds(X, m, weight, distance, generator=generator)
     for _ in range(LLOYD_STEPS):
-        clusters = assignment(X, X[centres], distance).members()
-        moved = torch.stack(
-            [
-                medoid(X, members, weight, distance, generator=generator) if len(members) else centre
-                for members, centre in zip(clusters, centres, strict=True)
-            ]
-        )
+        moved = centres.clone()
+        for cluster, members in enumerate(assignment(X, X[centres], distance).members()):
+            if len(members):
+                moved[cluster] = medoid(X, members, weight, distance, generator=generator)
         if torch.equal(moved, centres):
             break
         centres = moved
@@ -67,17 +65,12 @@ def distributional_rows(
 
 
 def seeds(
-    X: Float[Tensor, "n d"],
-    m: int,
-    weight: Float[Tensor, " n"],
-    distance: Distance,
-    *,
-    generator: torch.Generator,
+    X: Inputs, m: int, weight: Float[Tensor, " n"], distance: Distance, *, generator: torch.Generator
 ) -> Int[Tensor, " m"]:
     """m rows by distributional k-means++, which draws with probability d^2 p^(2/d), Eq. (eq:distancesKMeansPlusPlus).
 
-    p^(2/d) of a weighted sample is w^(2/d) over the squared spacing of its points. Of a few rows drawn each time, the
-    one that brings the others closest is kept, as in scikit-learn's k-means++.
+    p^(2/d) of a weighted sample is w^(2/d) over the squared spacing of its points. Each time a few
+    rows are drawn and the one that lowers the sum most is kept, as in scikit-learn's k-means++.
     """
     spacing = local_spacing(X, distance, generator=generator)
     scale = weight.pow(1.0 + 2.0 / spacing.dimension) / spacing.radius.square()
@@ -95,7 +88,7 @@ def seeds(
     return rows
 
 
-def _squared(X: Float[Tensor, "n d"], rows: Int[Tensor, " k"], distance: Distance) -> Float[Tensor, "n k"]:
+def _squared(X: Inputs, rows: Int[Tensor, " k"], distance: Distance) -> Float[Tensor, "n k"]:
     squared = X.new_empty(len(X), len(rows))
     for part, D in distance_blocks(X, X[rows], distance):
         squared[part] = D.square()
@@ -103,7 +96,7 @@ def _squared(X: Float[Tensor, "n d"], rows: Int[Tensor, " k"], distance: Distanc
 
 
 def medoid(
-    X: Float[Tensor, "n d"],
+    X: Inputs,
     members: Int[Tensor, " k"],
     weight: Float[Tensor, " n"],
     distance: Distance,

@@ -4,26 +4,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
+
 
 def random_points(
-    X: Float[Tensor, "n d"],
-    m: int,
-    *,
-    generator: torch.Generator,
-    weight: Float[Tensor, " n"] | None = None,
+    X: Inputs, m: int, *, generator: torch.Generator, weight: Float[Tensor, " n"] | None = None
 ) -> Float[Tensor, "m d"]:
-    """m distinct rows of X, drawn without replacement in proportion to their weights.
-
-    These are the rows with the smallest of independent exponential variables whose rates are the weights.
-    """
-    distinct, rate = merged(X, torch.ones_like(X[:, 0]) if weight is None else weight)
+    """m distinct rows of X, drawn without replacement in proportion to their weights."""
+    # The rows with the smallest of independent exponential variables whose rates are the weights.
+    distinct, rate = merged(X, weight)
     uniform = torch.rand(len(distinct), dtype=X.dtype, generator=generator).to(X.device)
     arrival = -torch.log1p(-uniform) / rate
     return distinct[arrival.topk(m, largest=False).indices]
 
 
-def merged(X: Float[Tensor, "n d"], weight: Float[Tensor, " n"]) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
-    """The distinct rows that have weight, in ascending order, each with the weight of all its copies."""
+def merged(X: Inputs, weight: Float[Tensor, " n"] | None) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
+    """The distinct rows of positive weight in ascending order, each with the weight of all its copies."""
+    weight = torch.ones_like(X[:, 0]) if weight is None else weight
     counted = weight > 0.0
     distinct, place = torch.unique(X[counted], dim=0, return_inverse=True)
     return distinct, torch.zeros_like(distinct[:, 0]).index_add_(0, place, weight[counted])

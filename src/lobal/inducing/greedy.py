@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
+
 Covariance: TypeAlias = Callable[[Float[Tensor, "n d"], Float[Tensor, "k d"]], Float[Tensor, "n k"]]
 
 # Prior variances are read from the diagonals of blocks of this many rows.
@@ -16,11 +18,7 @@ SMALLEST_VARIANCE = 1e-10
 
 
 def variance_points(
-    X: Float[Tensor, "n d"],
-    m: int,
-    *,
-    weight: Float[Tensor, " n"] | None = None,
-    kernel: Covariance,
+    X: Inputs, m: int, *, weight: Float[Tensor, " n"] | None = None, kernel: Covariance
 ) -> Float[Tensor, "m d"]:
     """m rows of X, each the one with the largest weight times conditional variance given those before.
 
@@ -45,13 +43,7 @@ def variance_points(
 
 
 def fast_forward_points(
-    X: Float[Tensor, "n d"],
-    m: int,
-    *,
-    y: Float[Tensor, " n"],
-    kernel: Covariance,
-    noise: float,
-    threshold: float = 0.0,
+    X: Inputs, m: int, *, y: Float[Tensor, " n"], kernel: Covariance, noise: float, threshold: float = 0.0
 ) -> Float[Tensor, "k d"]:
     """At most m rows of X by greedy fast forward selection (Seeger, Williams and Lawrence 2003).
 
@@ -87,21 +79,21 @@ def information(
     """J(x_i), the Kullback-Leibler divergence of the posterior when x_i becomes an inducing point.
 
     Before, label i depends on the conditional mean g of f_i given the inducing values; after, on f_i. `residual` is y_i
-    less the posterior mean of g, `explained` the posterior variance of g divided by that of the noise, and `variance`
-    that of f_i given g. The divergence between the Gaussians of g and f_i has a closed form. It is fast because the
-    other labels are taken not to depend on f_i.
+    minus the posterior mean of g, `explained` the posterior variance of g divided by that of the noise, and `variance`
+    that of f_i given g. The divergence between the Gaussians of g and f_i has a closed form, since the other labels are
+    assumed not to depend on f_i.
     """
     total = noise + variance * (1.0 - explained)
     surprise = variance * (noise + explained * variance) * residual.square() / (noise * total.square())
     return 0.5 * (torch.log(total / noise) + variance * (2.0 * explained - 1.0) / total + surprise)
 
 
-def prior_variance(X: Float[Tensor, "n d"], kernel: Covariance) -> Float[Tensor, " n"]:
+def prior_variance(X: Inputs, kernel: Covariance) -> Float[Tensor, " n"]:
     """k(x, x) at every input."""
     return torch.cat([kernel(part, part).diagonal() for part in X.split(DIAGONAL_ROWS)])
 
 
-def _next_column(X: Float[Tensor, "n d"], row: int, V: Float[Tensor, "k n"], kernel: Covariance) -> Float[Tensor, " n"]:
+def _next_column(X: Inputs, row: int, V: Float[Tensor, "k n"], kernel: Covariance) -> Float[Tensor, " n"]:
     """Covariances with one row given those before, V^T V being what they explain."""
     return kernel(X, X[row : row + 1])[:, 0] - V[:, row] @ V
 

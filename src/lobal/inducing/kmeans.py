@@ -5,15 +5,13 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
+
 
 def kmeans_points(
-    X: Float[Tensor, "n d"],
-    m: int,
-    *,
-    generator: torch.Generator,
-    weight: Float[Tensor, " n"] | None = None,
+    X: Inputs, m: int, *, generator: torch.Generator, weight: Float[Tensor, " n"] | None = None
 ) -> Float[Tensor, "m d"]:
-    """m cluster centres of the weighted sample, evenly spread and denser where the sample is denser.
+    """m cluster centres of the weighted sample.
 
     The centres of a sample from p follow p^(d / (d + 2)) (Graf and Luschgy), which is flatter than p.
     """

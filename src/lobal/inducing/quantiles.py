@@ -8,11 +8,10 @@ from torch import Tensor
 def quantile_points(
     X: Float[Tensor, "n 1"], m: int, *, weight: Float[Tensor, " n"] | None = None
 ) -> Float[Tensor, "k 1"]:
-    """The distinct ones of m quantiles that divide the weighted sample into parts of equal mass, in ascending order.
+    """The distinct values, in ascending order, among m quantiles that divide the weighted sample into equal parts.
 
     A sample from p with weights t/p gives points with the density t. The distribution function is interpolated
-    linearly between the inputs, each of which has half of its mass below it. A value that fills much of the sample is
-    several quantiles and counts once.
+    linearly between the inputs, each of which has half of its mass below it.
     """
     x, order = X[:, 0].sort()
     mass = torch.ones_like(x) if weight is None else weight[order]

@@ -4,7 +4,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.core.arrays import as_column, as_matrix
+from lobal.core.arrays import Inputs, as_column, as_matrix
+from lobal.core.complexity import inducing_target
 from lobal.core.density import importance_weights, pool_density
 from lobal.inducing.cells import cell_points
 from lobal.inducing.distributional import distributional_points
@@ -22,9 +23,7 @@ from lobal.inducing.kmeans import kmeans_points
 from lobal.inducing.quantiles import quantile_points
 from lobal.inducing.svgd import svgd_points
 
-Selector: TypeAlias = Callable[..., Tensor]
-
-METHODS: Mapping[str, Selector] = MappingProxyType(
+METHODS: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
     {
         "quantiles": quantile_points,
         "cells": cell_points,
@@ -91,18 +90,16 @@ def select(
     """
     inputs = _inputs(X)
     generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
-    weights = _weights(
-        inputs, {"weight": weight, "target": target, "complexity": complexity}, density, generator=generator
-    )
-    tensors = {name: torch.as_tensor(value).to(inputs) for name, value in options.items() if _is_array(value)}
-    points = select_inducing(
-        inputs, operator.index(m), method=method, weight=weights, generator=generator, **{**options, **tensors}
-    )
+    weight = _weights(inputs, {"weight": weight, "target": target, "complexity": complexity}, density, generator)
+    for name, value in options.items():
+        if isinstance(value, ndarray | Tensor):
+            options[name] = torch.as_tensor(value).to(inputs)
+    points = select_inducing(inputs, operator.index(m), method=method, weight=weight, generator=generator, **options)
     return points if isinstance(X, Tensor) else points.cpu().numpy()
 
 
 def select_inducing(
-    X: Float[Tensor, "n d"],
+    X: Inputs,
     m: int,
     *,
     method: str = "auto",
@@ -112,13 +109,12 @@ def select_inducing(
 ) -> Float[Tensor, "k d"]:
     """At most m inducing points whose density is that of X times the weight: `select` for tensors.
 
-    All distinct rows of positive weight where there are no more than m of them.
+    Returns all distinct rows of positive weight if there are no more than m of them.
     """
     if m < 1:
         raise ValueError(f"the number of inducing points must be at least 1, got {m}")
-    name = default_method(X.shape[1], is_weighted=weight is not None) if method == "auto" else method
-    check_method(name, X.shape[1], options)
-    parameters = inspect.signature(METHODS[name]).parameters
+    name = _default_method(X.shape[1], is_weighted=weight is not None) if method == "auto" else method
+    parameters = _checked_parameters(name, X.shape[1], options)
     if weight is not None and "weight" not in parameters:
         raise ValueError(f"method {name!r} does not follow a density; give no weight, target or complexity")
     counted = X if weight is None else X[weight > 0.0]
@@ -129,19 +125,16 @@ def select_inducing(
     return METHODS[name](X, m, **{key: value for key, value in shared.items() if key in parameters}, **options)
 
 
-def default_method(n_columns: int, *, is_weighted: bool) -> str:
-    """The method of "auto".
-
-    Without weights, k-means in d columns follows p^(d / (d + 2)): closer to sqrt(p), which a constant complexity asks
-    for, than p itself.
-    """
+def _default_method(n_columns: int, *, is_weighted: bool) -> str:
     if n_columns == 1:
         return "quantiles"
+    # Without weights, k-means in d columns follows p^(d / (d + 2)): closer than p itself to sqrt(p), the target at
+    # constant complexity.
     return "cells" if is_weighted else "kmeans"
 
 
-def check_method(name: str, n_columns: int, options: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless the method exists, suits the number of columns and has exactly such options."""
+def _checked_parameters(name: str, n_columns: int, options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a method that exists, suits the number of columns and has these options."""
     if name not in METHODS:
         raise ValueError(f"method must be 'auto' or one of {sorted(METHODS)}, got {name!r}")
     if name == "quantiles" and n_columns > 1:
@@ -153,16 +146,13 @@ def check_method(name: str, n_columns: int, options: Mapping[str, Any]) -> None:
     required = {key for key, each in known.items() if each.default is inspect.Parameter.empty}
     if missing := sorted(required - set(options)):
         raise ValueError(f"method {name!r} needs the options {sorted(required)}, {missing} missing")
+    return parameters
 
 
 def _weights(
-    X: Float[Tensor, "n d"],
-    given: Mapping[str, Any],
-    density: Any,  # noqa: ANN401
-    *,
-    generator: torch.Generator,
+    X: Inputs, given: Mapping[str, object], density: object, generator: torch.Generator
 ) -> Float[Tensor, " n"] | None:
-    """The target density divided by that of X, from whichever of weight, target and complexity is given."""
+    """The target density divided by that of X, from the one of weight, target and complexity that is given."""
     columns = {name: _column(values, name, X) for name, values in given.items() if values is not None}
     if len(columns) > 1:
         raise ValueError(f"give only one of weight, target and complexity, got {sorted(columns)}")
@@ -175,34 +165,23 @@ def _weights(
         raise ValueError(f"{name} must be positive at one row at least, got zero at all {len(X)}")
     if name == "weight":
         return values
-    p = _estimated_density(X, generator) if density is None else _column(density, "density", X, positive=True)
-    return importance_weights(values if name == "target" else (p * values).sqrt(), p)
+    if density is None:
+        p = pool_density(X.cpu().double().numpy(), generator=generator).to(X)
+    else:
+        p = _column(density, "density", X, positive=True)
+    return importance_weights(values if name == "target" else inducing_target(p, values), p)
 
 
-def _estimated_density(X: Float[Tensor, "n d"], generator: torch.Generator) -> Float[Tensor, " n"]:
-    return pool_density(X.cpu().double().numpy(), generator=generator).to(X)
-
-
-def _inputs(X: Any) -> Float[Tensor, "n d"]:  # noqa: ANN401
+def _inputs(X: object) -> Inputs:
     """X as a tensor of finite floating-point numbers."""
     matrix = as_matrix(_on_host(X), name="X")
     tensor = X.detach() if isinstance(X, Tensor) else torch.as_tensor(np.ascontiguousarray(matrix))
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
-def _column(
-    values: Any,  # noqa: ANN401
-    name: str,
-    X: Float[Tensor, "n d"],
-    *,
-    positive: bool = False,
-) -> Float[Tensor, " n"]:
+def _column(values: object, name: str, X: Inputs, *, positive: bool = False) -> Float[Tensor, " n"]:
     return torch.as_tensor(as_column(_on_host(values), name=name, length=len(X), positive=positive)).to(X)
 
 
-def _on_host(values: Any) -> Any:  # noqa: ANN401
+def _on_host(values: object) -> object:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, ndarray | Tensor)

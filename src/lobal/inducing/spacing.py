@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
+
 Distance: TypeAlias = Callable[[Float[Tensor, "n d"], Float[Tensor, "k d"]], Float[Tensor, "n k"]]
 
 # Distances are computed this many at a time: 2 MiB, which caches hold. Larger blocks are slower.
@@ -23,21 +25,17 @@ def euclidean(A: Float[Tensor, "n d"], B: Float[Tensor, "k d"]) -> Float[Tensor,
     return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def blocks(n: int, columns: int) -> Iterator[slice]:
-    """Consecutive slices of n rows, each of at most `BLOCK_ENTRIES` numbers."""
-    rows = max(1, BLOCK_ENTRIES // columns)
-    return (slice(start, start + rows) for start in range(0, n, rows))
-
-
 def distance_blocks(
-    X: Float[Tensor, "n d"], Z: Float[Tensor, "k d"], distance: Distance
+    X: Inputs, Z: Float[Tensor, "k d"], distance: Distance
 ) -> Iterator[tuple[slice, Float[Tensor, "block k"]]]:
-    """Distances of consecutive rows of X to all rows of Z, each block with its place.
+    """Distances of consecutive rows of X to all rows of Z, at most `BLOCK_ENTRIES` at a time, with the slice of rows.
 
-    Write what is kept of a block to a tensor allocated beforehand: small allocations between large ones fragment the
-    memory, by gigabytes.
+    Write results to a tensor allocated beforehand: small allocations between large ones fragment the memory, by
+    gigabytes.
     """
-    return ((rows, distance(X[rows], Z)) for rows in blocks(len(X), len(Z)))
+    size = max(1, BLOCK_ENTRIES // len(Z))
+    for start in range(0, len(X), size):
+        yield slice(start, start + size), distance(X[start : start + size], Z)
 
 
 class Assignment(NamedTuple):
@@ -54,7 +52,7 @@ class Assignment(NamedTuple):
         return clusters
 
 
-def assignment(X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], distance: Distance) -> Assignment:
+def assignment(X: Inputs, Z: Float[Tensor, "m d"], distance: Distance) -> Assignment:
     """The clusters I_c of the centres Z, Eq. (eq:dcClusterAssignment)."""
     centre, nearest = torch.empty(len(X), dtype=torch.long, device=X.device), X.new_empty(len(X))
     for part, D in distance_blocks(X, Z, distance):
@@ -72,8 +70,8 @@ class Spacing(NamedTuple):
     dimension: float
 
 
-def local_spacing(X: Float[Tensor, "n d"], distance: Distance, *, generator: torch.Generator) -> Spacing:
-    """The positive spacing of the sample around each of its points, from distances alone.
+def local_spacing(X: Inputs, distance: Distance, *, generator: torch.Generator) -> Spacing:
+    """The spacing of the sample around each of its points, always positive.
 
     A ball with twice as many points is 2^(1/delta) times as wide, which gives delta.
     """
@@ -91,7 +89,7 @@ def local_spacing(X: Float[Tensor, "n d"], distance: Distance, *, generator: tor
 
 
 def _neighbours(D: Float[Tensor, "n k"], number: int) -> Float[Tensor, "n 2"]:
-    """The distances to the neighbours of that number and of twice that number; a point is no neighbour of itself."""
+    """The distances to the k-th and the 2k-th neighbour; a point is not its own neighbour."""
     wanted = min(2 * number, D.shape[1])
     nearest = torch.where(D > 0.0, D, math.inf).topk(wanted, largest=False).values
     return nearest[:, [min(number, wanted) - 1, wanted - 1]]

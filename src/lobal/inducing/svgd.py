@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lobal.core.arrays import Inputs
 from lobal.inducing.cells import cell_points
 from lobal.inducing.target import REACH, Bounds, Surrogate, TargetDensity
 
@@ -21,7 +22,7 @@ LARGEST_RATIO = 100.0
 
 
 def svgd_points(
-    X: Float[Tensor, "n d"],
+    X: Inputs,
     m: int,
     *,
     generator: torch.Generator,
@@ -30,9 +31,9 @@ def svgd_points(
 ) -> Float[Tensor, "m d"]:
     """m particles that repel each other and follow the density t of the weighted sample within the bounds.
 
-    They start at the points of method "cells", because repulsion evens out neighbours quickly but whole regions
-    slowly. The target is known at the sample only and interpolated between its points. `bounds` are the lower and upper
-    ends of the columns, by default those of the sample. Each step costs O(m^2).
+    They start at the points of method "cells", because repulsion evens out neighbours quickly but whole regions slowly.
+    The target is known at the sample and interpolated between its points. `bounds` are the smallest and largest values
+    of the columns, by default those of the sample. Each step costs O(m^2).
     """
     weight = torch.ones_like(X[:, 0]) if weight is None else weight
     lower, upper = (X.min(0).values, X.max(0).values) if bounds is None else bounds
@@ -59,7 +60,7 @@ def movement(
 
     The sum over particles j of w_j [s(x_j) k(x_j, x_i) + dk(x_j, x_i)/dx_j], where s is the score of the surrogate
     rho and w = rho / t, vanishes in expectation when the particles follow t, for any bandwidth that depends on i
-    only. At the bounds this takes kernels that vanish there, which is what the mirror images of particles amount to.
+    only. At the bounds this requires kernels that vanish there, which mirror images of the particles provide.
     """
     t = target(particles)
     h = bandwidth(t, particles.shape[1])
@@ -72,9 +73,6 @@ def movement(
     total = kernel.sum(1, keepdim=True)
     repulsion = particles - kernel @ mirrored.points / total
     attraction = h.square()[:, None] * (kernel @ (score[mirrored.row] * mirrored.sign)) / total
-    return _shortened(repulsion + attraction, LARGEST_STEP * h)
-
-
-def _shortened(steps: Float[Tensor, "m d"], largest: Float[Tensor, " m"]) -> Float[Tensor, "m d"]:
+    steps = repulsion + attraction
     length = steps.square().sum(1).sqrt().clamp_min(torch.finfo(steps.dtype).tiny)
-    return steps * (largest / length).clamp_max(1.0)[:, None]
+    return steps * (LARGEST_STEP * h / length).clamp_max(1.0)[:, None]

@@ -1,4 +1,4 @@
-"""The density that particles are to follow, known through a weighted sample in a box only."""
+"""The target density of SVGD, estimated from a weighted sample in a box."""
 
 import math
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ from jaxtyping import Float, Int
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from lobal.core.kernels import scale_inputs, squared_distances
+from lobal.core.arrays import Inputs
+from lobal.core.density import silverman_widths
+from lobal.core.kernels import squared_distances
 from lobal.inducing.draws import drawn_rows, merged
 
-# A surrogate of so many kernels is smooth; it only has to be near the target, and every step evaluates it.
+# The surrogate only has to be near the target, and every step evaluates all of its kernels.
 SURROGATE_CENTRES = 1000
 # Beyond four widths a Gaussian kernel is below 4e-4 of its height.
 REACH = 4.0
@@ -27,7 +29,7 @@ class Bounds:
     upper: Float[Tensor, " d"]
 
     def reflected(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """The points with what has left the box reflected back into it, at most once at every face."""
+        """The points, those outside reflected back into the box, at most once at every face."""
         inside = self.lower + (X - self.lower).abs()
         inside = self.upper - (self.upper - inside).abs()
         return torch.minimum(torch.maximum(inside, self.lower), self.upper)
@@ -63,10 +65,8 @@ class TargetDensity:
     neighbours: int
 
     @classmethod
-    def of(
-        cls, X: Float[Tensor, "n d"], weight: Float[Tensor, " n"], bounds: Bounds, *, neighbours: int
-    ) -> "TargetDensity":
-        """The density of the sample within its bounds: mirror images make up for what lies beyond them."""
+    def of(cls, X: Inputs, weight: Float[Tensor, " n"], bounds: Bounds, *, neighbours: int) -> "TargetDensity":
+        """The density of the sample within its bounds, with mirror images against the bias at the faces."""
         X, weight = merged(X, weight)
         k = min(neighbours, len(X))
         around = torch.as_tensor(cKDTree(X.cpu().numpy()).query(X.cpu().numpy(), k=[k])[0][:, 0]).to(X)
@@ -95,20 +95,16 @@ class Surrogate(NamedTuple):
     widths: Float[Tensor, " d"]
 
     @classmethod
-    def of(
-        cls, X: Float[Tensor, "n d"], weight: Float[Tensor, " n"], bounds: Bounds, *, generator: torch.Generator
-    ) -> "Surrogate":
+    def of(cls, X: Inputs, weight: Float[Tensor, " n"], bounds: Bounds, *, generator: torch.Generator) -> "Surrogate":
         """A kernel density estimate from points drawn by their weights, with Silverman's rule for the widths."""
         drawn = X[drawn_rows(weight, SURROGATE_CENTRES, generator=generator)]
-        k, d = drawn.shape
-        spread = drawn.std(dim=0)
-        widths = torch.where(spread > 0, spread, 1.0) * (4.0 / (k * (d + 2.0))) ** (1.0 / (d + 4.0))
+        widths = silverman_widths(drawn)
         reach = REACH * widths.max().expand(len(drawn))
         return cls(bounds.with_images(drawn, reach).points, widths)
 
     def log_density_and_score(self, X: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """log rho, up to a constant, and its gradient."""
-        points, centres = scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths)
+        points, centres = X / self.widths, self.centres / self.widths
         exponent = -0.5 * squared_distances(points, centres)
         pull = exponent.softmax(1) @ centres - points
         return exponent.logsumexp(1), pull / self.widths
