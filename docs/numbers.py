@@ -228,6 +228,57 @@ def _malonaldehyde(test_density: str) -> dict[str, Any]:
     return {step["model"]: {name: step[name] for name in ("rho", "standard_error")} for step in steps}
 
 
+def _malonaldehyde_errors(name: str) -> str:
+    """Mean over the repetitions of the RMSE of forces and energies at all sizes, in thousandths."""
+    results = record(name)["results"]
+    sizes, models = (list(dict.fromkeys(result[key] for result in results)) for key in ("n", "model"))
+
+    def shown(model: str, measure: str) -> str:
+        rows = [[r[measure] for r in results if (r["model"], r["n"]) == (model, n)] for n in sorted(sizes)]
+        return ", ".join(f"{1e3 * np.sqrt(np.mean(np.square(row))):.3g}" for row in rows)
+
+    return _markdown(
+        ["model", "forces, meV/Å", "energies, meV"],
+        [[model, shown(model, "force_rmse"), shown(model, "energy_rmse")] for model in models],
+    )
+
+
+def _malonaldehyde_rho(name: str, test_density: str) -> str:
+    """rho of one model against another, and rho by the measured slope of the learning curves."""
+    sizes = record(name)[test_density]["relative_sample_sizes"]
+
+    def shown(step: dict[str, Any]) -> str:
+        return f"{step['rho']:.3f} ± {step['standard_error']:.3f} ({step['rho_at_slope']:.2f})"
+
+    pairs = zip(sizes["force_rmse"], sizes["energy_rmse"], strict=True)
+    return _markdown(
+        ["models", "forces", "energies"],
+        [[f"{force['model']} / {force['reference']}", shown(force), shown(energy)] for force, energy in pairs],
+    )
+
+
+def _sgdml() -> str:
+    results = record("malonaldehyde.sgdml")["results"]
+
+    def row(title: str, key: str) -> list[str]:
+        parts = [result[key] for result in results]
+        errors = ", ".join(f"{1e3 * part['force_rmse']:.1f} / {1e3 * part['force_mae']:.1f}" for part in parts)
+        return [title, errors, ", ".join(f"{part['cpu_seconds']:.1f}" for part in parts)]
+
+    equal = [result["equal_settings"] for result in results]
+    same = f"equal to {max(part['relative_difference'] for part in equal):.0e}"
+    seconds = ", ".join(f"{part['cpu_seconds']:.1f}" for part in equal)
+    return _markdown(
+        ["", "forces, RMSE / MAE (meV/Å)", "CPU seconds"],
+        [
+            row("sgdml, sigma = 15", "sgdml"),
+            ["lobal, the same kernel and settings", same, seconds],
+            row("lobal, defaults", "defaults"),
+            row("lobal, `--anisotropic`", "anisotropic"),
+        ],
+    )
+
+
 # Seconds
 
 
@@ -339,6 +390,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "noise": _noise,
     "regression": _regression,
     "other models": _other_models,
+    "malonaldehyde errors": partial(_malonaldehyde_errors, "malonaldehyde.pool"),
+    "malonaldehyde rho": partial(_malonaldehyde_rho, "malonaldehyde.summary", "pool"),
+    "malonaldehyde rho uniform": partial(_malonaldehyde_rho, "malonaldehyde.summary", "uniform"),
+    "rmd17 errors": partial(_malonaldehyde_errors, "malonaldehyde_rmd17.pool"),
+    "rmd17 rho": partial(_malonaldehyde_rho, "malonaldehyde_rmd17.summary", "pool"),
+    "sgdml": _sgdml,
     "methods cpu": partial(_methods, "bench_cpu"),
     "methods h200": partial(_methods, "bench_h200"),
     "stages cpu": partial(_stages, "bench_cpu"),
