@@ -114,7 +114,7 @@ def select_inducing(
     if m < 1:
         raise ValueError(f"the number of inducing points must be at least 1, got {m}")
     name = _default_method(X.shape[1], is_weighted=weight is not None) if method == "auto" else method
-    parameters = _checked_parameters(name, X.shape[1], options)
+    parameters = checked_parameters(name, X.shape[1], options)
     if weight is not None and "weight" not in parameters:
         raise ValueError(f"method {name!r} does not follow a density; give no weight, target or complexity")
     counted = X if weight is None else X[weight > 0.0]
@@ -133,7 +133,7 @@ def _default_method(n_columns: int, *, is_weighted: bool) -> str:
     return "cells" if is_weighted else "kmeans"
 
 
-def _checked_parameters(name: str, n_columns: int, options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
+def checked_parameters(name: str, n_columns: int, options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters of a method that exists, suits the number of columns and has these options."""
     if name not in METHODS:
         raise ValueError(f"method must be 'auto' or one of {sorted(METHODS)}, got {name!r}")

@@ -13,7 +13,7 @@ from torch import Tensor
 from lobal.core.arrays import resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.kernels import kernel_named
-from lobal.inducing.select import check_method
+from lobal.inducing.select import checked_parameters
 from lobal.mixture.checks import ascending, bandwidth_matrix, one_of, positive
 from lobal.mixture.engine import EngineOptions
 from lobal.mixture.engines import DEFAULT_ENGINE, ENGINES
@@ -41,7 +41,7 @@ def mixture_settings(
     exact = are_exact(options["experts"], n, d, by_default=may_be_exact)
     _check_effect(engine, options["noise"], exact=exact)
     if inducing != "auto":
-        check_method(inducing, d, {})
+        checked_parameters(inducing, d, {})
 
     def width(name: str) -> Float[Tensor, "..."] | None:
         matrix = bandwidth_matrix(name, options[name], d)
