@@ -76,10 +76,13 @@ def run_case(case: Case) -> Result:
             return run_molecular_campaign(case)
 
 
-def model_from(options: dict[str, Any], **more: Any) -> lobal.MixtureRegressor:  # noqa: ANN401 - options of any type
-    """An unfitted model with the options of a case, which have the names of version 0.1.0."""
-    given = {"random_state": 0, "device": "cpu", **options, **more}
-    return lobal.MixtureRegressor(**from_flat_options(given))
+def model_from(options: dict[str, Any], d: int) -> lobal.MixtureRegressor:
+    """An unfitted model for d columns with the options of a case, which have the names of version 0.1.0.
+
+    That version placed inducing points in several columns by k-means; the present default was changed on purpose.
+    """
+    given = {"random_state": 0, "device": "cpu", **options}
+    return lobal.MixtureRegressor(**from_flat_options(given), inducing="auto" if d == 1 else "kmeans")
 
 
 def fit_result(case: Fit) -> Result:
@@ -92,7 +95,7 @@ def fit_result(case: Fit) -> Result:
     if case.n_validation:
         X_validation = inputs_of(case.d, case.n_validation, seed=2)
         more["validation"] = X_validation, labels_of(case, X_validation, seed=2)
-    model = model_from(case.options).fit(X, y, **more)
+    model = model_from(case.options, case.d).fit(X, y, **more)
     at, unit = inputs_of(case.d, N_TEST, seed=1), y.std()
     result = predictions(model, at, unit) | {
         "noise_variance": Quantity.of(model.noise_variance(at), unit**2),
@@ -128,7 +131,7 @@ def run_array_campaign(case: ArrayCampaign) -> Result:
     X = inputs_of(case.d, case.n_pool or 1, seed=3)
     is_box = case.n_pool is None
     space = lobal.Box([0.0] * case.d, [1.0] * case.d, **case.space) if is_box else lobal.Pool(X, **case.space)
-    learner = lobal.ActiveLearner(space, model=model_from(case.model), **case.learner)
+    learner = lobal.ActiveLearner(space, model=model_from(case.model, case.d), **case.learner)
     chosen: Result = {}
     for step, (move, b) in enumerate(case.plan):
         if move == "ask":
