@@ -68,7 +68,7 @@ def test_a_force_field_is_trained_and_evaluated(files: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "learned from 30 configurations, 2 symmetries" in said(result)
     assert "errors at 10 validation configurations" in said(result)
-    assert "eV and Ang, as the file says" in said(result)
+    assert "eV and Ang, according to the file" in said(result)
     assert ForceField.load("water.lobal").about["source"] == "water.npz"
     result = invoke("evaluate", "water.lobal", "water.npz")
     assert "30 configurations, 30 that were learned from left out" in said(result)
@@ -140,9 +140,9 @@ def test_units_are_asked_for_where_the_file_has_none(files: Path) -> None:
     save(files / "plain.npz")
     result = invoke("train", "plain.npz", "--output", "water.lobal")
     assert result.exit_code == 2
-    assert "name the energy unit" in said(result)
+    assert "give the energy unit" in said(result)
     result = invoke("train", "plain.npz", "--output", "water.lobal", "--n", 20, "--energy-unit", "kcal/mol")
-    assert "kcal/mol and Ang, as asked for" in said(result)
+    assert "kcal/mol and Ang, as given" in said(result)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
 def test_files_say_what_their_units_are(tmp_path: Path) -> None:
     trajectory = read_trajectory(str(written(tmp_path, **ARRAYS, **EV)))
     assert_same(trajectory, WATER)
-    assert trajectory.units == "eV and Ang, as the file says"
+    assert trajectory.units == "eV and Ang, according to the file"
     assert (trajectory.number, trajectory.step) == (None, None)
 
 
@@ -60,12 +60,12 @@ def test_positions_in_bohr_come_in_angstrom(tmp_path: Path) -> None:
 
 
 def test_units_that_nobody_names_are_not_guessed(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"does not say what its energies are in \(no e_unit\); name the energy unit"):
+    with pytest.raises(ValueError, match=r"does not name the unit of its energies \(no e_unit\); give the energy unit"):
         read_trajectory(written(tmp_path, **ARRAYS))
 
 
 def test_units_that_contradict_the_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"says that its e_unit is 'eV', but 'kcal/mol' was asked for"):
+    with pytest.raises(ValueError, match=r"has e_unit 'eV', but 'kcal/mol' was given"):
         read_trajectory(written(tmp_path, **ARRAYS, **EV), energy_unit="kcal/mol")
     with pytest.raises(ValueError, match=r"must have forces in its units of energy and length, eV/Ang, got 'eV/bohr'"):
         read_trajectory(written(tmp_path, **ARRAYS, **EV, f_unit="eV/bohr"))
@@ -171,7 +171,7 @@ def test_what_ase_reads_is_read(suffix: str, tmp_path: Path) -> None:
         pytest.importorskip("ase.io").write(path, some)
     trajectory = read_trajectory(path)
     assert_same(trajectory, WATER)
-    assert trajectory.units == "eV and Ang, which ASE reads"
+    assert trajectory.units == "eV and Ang, as read by ASE"
 
 
 def test_frames_of_several_molecules_are_refused(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_configurations_without_labels_are_read_where_none_are_needed(tmp_path: 
     assert torch.isnan(trajectory.energies).nonzero().tolist() == [[3]]
     with pytest.raises(ValueError, match=r"energies must have shape \(12,\), got \(5,\)"):
         read_trajectory(written(tmp_path, **ARRAYS | {"E": some[:5]}, **EV), labelled=False)
-    with pytest.raises(ValueError, match="name the energy unit"):
+    with pytest.raises(ValueError, match="give the energy unit"):
         read_trajectory(written(tmp_path, **ARRAYS), labelled=False)
 
 

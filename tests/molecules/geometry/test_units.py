@@ -14,17 +14,17 @@ from lobal.molecules.geometry.units import is_same_unit, units_named
     ],
 )
 def test_units_in_ev_and_angstrom(energy: str, length: str, expected: tuple[float, float]) -> None:
-    units = units_named(energy, length, "as asked for")
+    units = units_named(energy, length, "as given")
     assert units[:2] == pytest.approx(expected, rel=1e-5)
     assert units.force == pytest.approx(expected[0] / expected[1], rel=1e-5)
-    assert units.words == f"{energy} and {length}, as asked for"
+    assert units.words == f"{energy} and {length}, as given"
 
 
 def test_unknown_units_are_refused() -> None:
     with pytest.raises(ValueError, match=r"unit of energy must be one of ev, .*, got 'furlong'"):
-        units_named("furlong", "Ang", "as asked for")
+        units_named("furlong", "Ang", "as given")
     with pytest.raises(ValueError, match=r"unit of length must be one of ang, .*, got 'eV'"):
-        units_named("eV", "eV", "as asked for")
+        units_named("eV", "eV", "as given")
 
 
 def test_a_unit_has_several_names() -> None:

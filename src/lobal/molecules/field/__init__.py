@@ -1,1 +1,13 @@
-"""."""
+"""The force field: from labels of configurations to energies and forces of others.
+
+Start with `training.py`, which wires everything else.
+
+- `settings.py`: `ForceFieldSettings`; `labels.py`: energies and forces; `hyperparameters.py`: mean, lambda, noise
+- `kernel.py`: covariances of energies and forces under an anisotropic bandwidth; `radial.py`: its radial functions
+- `anisotropy.py`: training of the bandwidths of pairs of atoms (Sigma_E), tied or free
+- `directions.py`: directions in which a molecule changes shape
+- `expert.py`, `sparse.py`: dense and sparse experts; `solver.py`: conjugate gradients; `prediction.py`: predictions
+- `trials.py`: bandwidth and noise of one expert by validation
+- `gate.py`, `mixture.py`: the gate and its fit, the mixture of experts
+- `forcefield.py`: the trained `ForceField`, saved and loaded; `evaluation.py`: its errors; `calculator.py`: for ASE
+"""

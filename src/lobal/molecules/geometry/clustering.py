@@ -47,13 +47,13 @@ def inducing_rows(
 
 
 def number_distinct(values: Descriptors, permutations: Permutations, *, most: int) -> int:
-    """How many configurations are no images of each other, as `inducing_rows` tells them apart; so many at the most."""
+    """How many configurations are no images of each other, as in `inducing_rows`; at most `most`."""
     distance = symmetrised_distance(permutations, resolution=ROUNDING * spread(values))
     return sum(1 for _ in takewhile(lambda each: each[1] > 0.0, islice(farthest_first(values, distance), most)))
 
 
 def far_apart(values: Descriptors, number: int, permutations: Permutations) -> Int[Tensor, " number"]:
-    """The first configuration, and others that are each as far as can be from the closest of those before."""
+    """The first configuration, and others that are each the farthest from the closest of those before."""
     rows = [row for row, _ in islice(farthest_first(values, symmetrised_distance(permutations)), number)]
     return torch.tensor(rows, device=values.device)
 
@@ -83,6 +83,6 @@ def symmetrised_distance(permutations: Permutations, *, resolution: float = 0.0)
 
 
 def spread(values: Descriptors) -> float:
-    """The largest distance of a configuration from their mean: what rounding of their distances is relative to."""
+    """The largest distance of a configuration from their mean, which the rounding of distances is relative to."""
     largest: float = torch.linalg.vector_norm(values - values.mean(0), dim=1).max().item()
     return largest

@@ -35,7 +35,7 @@ class Geometry(NamedTuple):
         return Geometry(self.values.to(device), self.gradients.to(device))
 
     def at(self, rows: slice | Int[Tensor, " k"]) -> "Geometry":
-        """Some of the configurations."""
+        """The configurations of some rows."""
         return Geometry(self.values[rows], self.gradients[rows])
 
 
@@ -45,7 +45,7 @@ def atom_pairs(number_of_atoms: int, device: torch.device | None = None) -> Int[
 
 
 def pair_numbers(number_of_atoms: int, device: torch.device | None = None) -> Int[Tensor, "N N"]:
-    """The place of each pair among the descriptors, whichever atom is named first; zero on the diagonal."""
+    """The place of each pair among the descriptors, in either order of atoms; zero on the diagonal."""
     first, second = atom_pairs(number_of_atoms, device)
     numbers = torch.zeros(number_of_atoms, number_of_atoms, dtype=torch.long, device=device)
     numbers[first, second] = numbers[second, first] = torch.arange(len(first), device=device)
@@ -93,8 +93,8 @@ def jacobian_product(geometry: Geometry, motion: Float[Tensor, "*batch n N 3"]) 
 def transposed_product(geometry: Geometry, slope: Float[Tensor, "*batch n D"]) -> Float[Tensor, "*batch n N 3"]:
     """J^T times derivatives by the descriptors: derivatives by the positions, in O(D) a configuration.
 
-    Each atom gathers what its pairs pull at it, rather than each pair adding to two atoms: the sum is then in the same
-    order on every device.
+    Each atom gathers the contributions of its pairs, rather than each pair adding to two atoms: the sum is then in the
+    same order on every device.
     """
     N = geometry.number_of_atoms
     numbers = pair_numbers(N, slope.device)

@@ -51,7 +51,7 @@ def closure(generators: Int[Tensor, "k N"], *, largest: int = LARGEST_GROUP) -> 
 
 
 def check_permutations(permutations: Int[Tensor, "..."]) -> None:
-    """Refuse what is not a row of atom numbers per permutation."""
+    """Raise a ValueError unless every permutation is a row of atom numbers."""
     if permutations.ndim != 2 or 0 in permutations.shape:
         raise ValueError(f"permutations must have shape (g, N), got {tuple(permutations.shape)}")
     wrong = (permutations.sort(1).values != identity(permutations.shape[1], permutations.device)).any(1)
@@ -64,7 +64,7 @@ def check_permutations(permutations: Int[Tensor, "..."]) -> None:
 
 
 def check_group(permutations: Int[Tensor, "..."]) -> None:
-    """Refuse permutations that are not a group, with the identity first and no row twice."""
+    """Raise a ValueError unless permutations are a group, with the identity first and no row twice."""
     check_permutations(permutations)
     if not torch.equal(permutations[:1], identity(permutations.shape[1], permutations.device)):
         raise ValueError(f"the first permutation must be the identity, got {permutations[0].tolist()}")
@@ -75,7 +75,7 @@ def check_group(permutations: Int[Tensor, "..."]) -> None:
 
 
 def descriptor_permutations(permutations: Permutations) -> Int[Tensor, "g D"]:
-    """What the permutations do to descriptors: Phi(R[pi]) = Phi(R)[row of pi]."""
+    """The permutations of descriptors: Phi(R[pi]) = Phi(R)[row of pi]."""
     N = permutations.shape[1]
     first, second = atom_pairs(N, permutations.device)
     return pair_numbers(N, permutations.device)[permutations[:, first], permutations[:, second]]
@@ -96,7 +96,7 @@ def symmetrised_squared_distances(
 def typical_distance(values: Descriptors, permutations: Permutations) -> Scalar:
     """Root mean squared distance between the descriptors of two configurations, in their closest representations.
 
-    Of many configurations, as many as are compared are taken at even intervals: those in turn are alike.
+    Of many configurations, `MOST_COMPARED` are taken at even intervals: consecutive ones are alike.
     """
     some = values[torch.linspace(0, len(values) - 1, min(len(values), MOST_COMPARED), device=values.device).long()]
     squared = symmetrised_squared_distances(some, some, permutations)

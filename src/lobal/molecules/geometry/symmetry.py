@@ -5,9 +5,9 @@ cheapest matches that connect all configurations are kept, and what they generat
 search in place of a comparison of eigenvectors, which symmetry makes ambiguous, and a permutation has to pass a test:
 permuted configurations must be as close to the data as the data are to themselves.
 
-What is found is what the data show. A methyl group counts as a rotor only where it has turned. Distances are blind to
-reflections, as energies are, so an exchange that takes a reflection (the two hydrogens of ethanol's CH2 group together
-with two of its CH3 group) is found, and the one without it (the two hydrogens of CH2 alone) is not.
+Only symmetries that the data show are found. A methyl group counts as a rotor only where it has turned. Distances are
+blind to reflections, as energies are, so an exchange that takes a reflection (the two hydrogens of ethanol's CH2 group
+together with two of its CH3 group) is found, and the one without it (the two hydrogens of CH2 alone) is not.
 """
 
 import logging
@@ -120,7 +120,7 @@ def _extended(
     wanted: Float[Tensor, "p k"],
     alike: Bool[Tensor, " N"],
 ) -> tuple[Int[Tensor, "p v k1"], Float[Tensor, "p v"]]:
-    """The best ways to place one more atom, which wants to be that far from those already placed."""
+    """The best ways to place one more atom, at the wanted distances from those already placed."""
     p, w, k = places.shape
     N = left.shape[1]
     rows = torch.arange(p, device=left.device)[:, None, None]

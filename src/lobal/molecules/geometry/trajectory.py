@@ -2,7 +2,7 @@
 
 An npz file has one of two sets of names: R, E, F and z, as the sgdml package writes them, or coords, energies, forces
 and nuclear_charges, as rMD17 does. The units are those that the file names (`r_unit`, `e_unit`, as in sgdml's) or else
-those that the user names; rMD17 says in its description that it is in kcal/mol. Everything else is read by ASE, in its
+those that the user names; rMD17 is in kcal/mol, as its description says. Everything else is read by ASE, in its
 units, eV and Angstrom.
 """
 
@@ -38,10 +38,10 @@ TRAJECTORIES_PER_VALIDATION = 5
 @final
 @dataclass(frozen=True, kw_only=True)
 class Trajectory:
-    """Configurations of one molecule, in the order in which they were recorded, with what is known of them."""
+    """Configurations of one molecule, in the order in which they were recorded, with or without labels."""
 
     source: str  # for messages
-    units: str  # what the file was in, and who says so
+    units: str  # of the file, and how they are known
     species: Int[Tensor, " N"]  # atomic numbers
     R: Positions  # Angstrom
     energies: Float[Tensor, " n"] | None = None  # eV
@@ -54,21 +54,21 @@ class Trajectory:
         return len(self.R)
 
     def at(self, rows: Int[Tensor, " m"] | slice) -> "Trajectory":
-        """Some of the configurations."""
+        """The configurations of some rows."""
         names = ("R", "energies", "forces", "number", "step", "row")
         parts = {name: getattr(self, name) for name in names}
         chosen: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
         return replace(self, **chosen)
 
     def labelled(self, device: str | torch.device | None = None) -> LabelledMolecules:
-        """The configurations as experts learn from them."""
+        """Descriptors and labels, on a device."""
         where = resolve_device(device)
         energies, forces = (None if part is None else part.to(where) for part in (self.energies, self.forces))
         return LabelledMolecules.at(self.R.to(where), energies=energies, forces=forces)
 
 
 def set_apart(trajectory: Trajectory, most: int, *, generator: torch.Generator) -> Bool[Tensor, " n"]:
-    """Which configurations are kept to choose by, or to test on: so many of them at random.
+    """Which configurations are set aside for validation or tests: `most` of them at random.
 
     Where there are several trajectories, it is all of one in `TRAJECTORIES_PER_VALIDATION`: configurations that follow
     each other are alike.
@@ -91,8 +91,8 @@ def read_trajectory(
 ) -> Trajectory:
     """The trajectory of an npz file, or of any file that ASE reads: extended xyz, its databases and trajectories.
 
-    Units are to be named where the file does not; lengths are Angstrom unless somebody says otherwise. Where
-    configurations need not be `labelled`, there may be neither energies nor forces, or some that are not finite.
+    Units have to be given where the file does not name them; lengths are Angstrom by default. With `labelled=False`,
+    energies and forces may be missing or not finite.
 
     Raises:
         ValueError: the file holds something else, several molecules, periodic cells, NaN or atoms that coincide, or
@@ -134,7 +134,7 @@ def _write_npz(file: Path, trajectory: Trajectory) -> Path:
 
 
 def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: str) -> None:
-    """Refuse atoms other than the expected ones, or in another order."""
+    """Raise a ValueError for atoms other than the expected ones, or in another order."""
     if expected.tolist() != got.tolist():
         raise ValueError(
             f"{source} has atoms {got.tolist()} (atomic numbers), the force field is one of {expected.tolist()}; "
@@ -143,7 +143,7 @@ def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: s
 
 
 class _Content(NamedTuple):
-    """What a file holds, in its own units and not yet checked."""
+    """The content of a file, in its own units and not yet checked."""
 
     units: Units
     species: Int[Tensor, " N"]
@@ -156,7 +156,7 @@ class _Content(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What the arrays of a file are called."""
+    """Names of the arrays in a file."""
 
     R: str
     E: str
@@ -191,7 +191,7 @@ def _read_npz(path: Path, energy_unit: str | None, length_unit: str | None) -> _
 
 
 def _arrays(path: Path) -> dict[str, ndarray]:
-    """The arrays of an npz file; those that would have to be unpickled are left out."""
+    """The arrays of an npz file without those that are pickled."""
     arrays = {}
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -210,28 +210,28 @@ def _arrays(path: Path) -> dict[str, ndarray]:
 def _units(
     path: Path, arrays: dict[str, ndarray], names: _Names, energy_unit: str | None, length_unit: str | None
 ) -> Units:
-    """What the file says, then what the user says, then what rMD17's description says; never a guess."""
-    for field, said in (("e_unit", energy_unit), ("r_unit", length_unit)):
-        if said is not None and field in arrays and not is_same_unit(said, str(arrays[field])):
-            raise ValueError(f"{path} says that its {field} is {str(arrays[field])!r}, but {said!r} was asked for")
+    """The units that the file names, or else the user, or else rMD17's description; never a guess."""
+    for field, given in (("e_unit", energy_unit), ("r_unit", length_unit)):
+        if given is not None and field in arrays and not is_same_unit(given, str(arrays[field])):
+            raise ValueError(f"{path} has {field} {str(arrays[field])!r}, but {given!r} was given")
     length = str(arrays.get("r_unit", length_unit or "Ang"))
     if "e_unit" in arrays:
         _check_force_unit(path, arrays, length)
-        return units_named(str(arrays["e_unit"]), length, "as the file says")
+        return units_named(str(arrays["e_unit"]), length, "according to the file")
     if energy_unit is not None:
-        return units_named(energy_unit, length, "as asked for")
+        return units_named(energy_unit, length, "as given")
     if not {names.E, names.F} & arrays.keys():
         return units_named("eV", length, "without energies")
     if names is RMD17:
         return units_named("kcal/mol", length, "as files of rMD17 are")
     raise ValueError(
-        f"{path} does not say what its energies are in (no e_unit); name the energy unit (--energy-unit). "
+        f"{path} does not name the unit of its energies (no e_unit); give the energy unit (--energy-unit). "
         "Files of MD17 and sGDML without it are mostly in kcal/mol"
     )
 
 
 def _check_force_unit(path: Path, arrays: dict[str, ndarray], length: str) -> None:
-    """Forces in other units than the energies and lengths beside them would be a different factor."""
+    """Raise a ValueError for forces in other units than those of energies and lengths."""
     energy, _, by = str(arrays.get("f_unit", f"{arrays['e_unit']}/{length}")).rpartition("/")
     if not (is_same_unit(energy, str(arrays["e_unit"])) and is_same_unit(by, length)):
         raise ValueError(
@@ -249,8 +249,8 @@ def _read_with_ase(path: Path, energy_unit: str | None, length_unit: str | None)
         frames: Any = read(path, index=":")
     except Exception as error:  # ASE has no error of its own for a file that it cannot make sense of
         raise ValueError(f"{path} cannot be read by ASE: {error or type(error).__name__}") from error
-    says_who = "which ASE reads" if energy_unit is None and length_unit is None else "as asked for"
-    units = units_named(energy_unit or "eV", length_unit or "Ang", says_who)
+    source = "as read by ASE" if energy_unit is None and length_unit is None else "as given"
+    units = units_named(energy_unit or "eV", length_unit or "Ang", source)
     _check_frames(frames, path)
     return _Content(
         units=units,
@@ -276,7 +276,7 @@ def _check_frames(frames: Sequence[Any], path: Path) -> None:
 
 
 def _results(frames: Sequence[Any], name: str, path: Path) -> ndarray | None:
-    """What was computed for all frames; ASE keeps it with the frame's calculator."""
+    """Results of all frames, which ASE keeps with the frame's calculator."""
     results = [{} if frame.calc is None else frame.calc.results for frame in frames]
     missing = [row for row, result in enumerate(results) if name not in result]
     if len(missing) == len(frames):
@@ -315,7 +315,7 @@ def _first_of(arrays: dict[str, ndarray], names: Sequence[str]) -> ndarray | Non
 
 
 def _trajectory(content: _Content, source: str, *, labelled: bool) -> Trajectory:
-    """What a file holds in lobal's units, if shapes fit, all numbers are finite, and no atoms coincide."""
+    """The trajectory in lobal's units, if shapes fit, all numbers are finite, and no atoms coincide."""
     N, shape, units = len(content.species), content.R.shape, content.units
     if len(shape) != 3 or shape[1:] != (N, 3) or shape[0] == 0:
         raise ValueError(f"{source} must have positions of shape (n, {N}, 3) for its {N} atoms, got {shape}")
@@ -347,7 +347,7 @@ def _trajectory(content: _Content, source: str, *, labelled: bool) -> Trajectory
 
 
 def _check_positions(R: Positions) -> None:
-    """Some at a time; a message that numbers a configuration counts from the first of them."""
+    """Check positions in parts; messages count configurations from the first of a part."""
     for start in range(0, len(R), CHECKED_TOGETHER):
         try:
             describe(R[start : start + CHECKED_TOGETHER])

@@ -24,26 +24,26 @@ ALIASES = {
 
 
 class Units(NamedTuple):
-    """What a file's energies and lengths are counted in, in eV and Angstrom, and who says so."""
+    """Units of a file's energies and lengths, in eV and Angstrom."""
 
     energy: float
     length: float
-    words: str
+    words: str  # their names, and how they are known
 
     @property
     def force(self) -> float:
-        """Forces are energies by lengths, whatever these are in."""
+        """The unit of forces: energy by length."""
         return self.energy / self.length
 
 
-def units_named(energy: str, length: str, says_who: str) -> Units:
+def units_named(energy: str, length: str, source: str) -> Units:
     """The units of those names.
 
     Raises:
         ValueError: a name is not known.
     """
     return Units(
-        _factor(energy, ENERGIES, "energy"), _factor(length, LENGTHS, "length"), f"{energy} and {length}, {says_who}"
+        _factor(energy, ENERGIES, "energy"), _factor(length, LENGTHS, "length"), f"{energy} and {length}, {source}"
     )
 
 
