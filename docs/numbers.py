@@ -274,7 +274,7 @@ def _sgdml() -> str:
             row("sgdml, sigma = 15", "sgdml"),
             ["lobal, the same kernel and settings", same, seconds],
             row("lobal, defaults", "defaults"),
-            row("lobal, `--anisotropic`", "anisotropic"),
+            row("lobal, `--anisotropy tied`", "anisotropic"),
         ],
     )
 
