@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from experiments import malonaldehyde, malonaldehyde_report
@@ -98,12 +97,6 @@ def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
     weight = everything.setting("uniform", "cpu").weight
     assert weight.mean() == pytest.approx(1.0)
     assert weight[everything.density_at_test.argmin()] == weight.max()
-
-
-def test_rows_are_nested_and_follow_the_test_density(data: Path) -> None:
-    setting = loaded(data, device="cpu", on_status=lambda _: None).setting("pool", "cpu")
-    assert torch.equal(setting.rows(10, 0), setting.rows(10, 0))
-    assert not torch.equal(setting.rows(10, 0), setting.rows(10, 1))
 
 
 def test_records_of_other_versions_are_refused(tmp_path: Path) -> None:

@@ -110,20 +110,6 @@ def test_even_empty_and_steep_maps_are_drawn(values: np.ndarray, log: bool) -> N
     assert drawn(rotor_maps(ANGLES, ANGLES, {"a": RotorMap(values, log=log)}))
 
 
-def test_nothing_sticks_out_of_a_figure_of_one_map() -> None:
-    figure = rotor_maps(ANGLES, ANGLES, {"density": RotorMap(np.exp(PLANE), "density, median = 1", log=True)})
-    drawn(figure)
-    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(box.x0, box.y0) >= 0.0
-    assert (box.x1 <= width, box.y1 <= height) == (True, True)
-
-
-def test_maps_beyond_a_row_of_three_begin_another() -> None:
-    figure = rotor_maps(ANGLES, ANGLES, {name: RotorMap(PLANE) for name in "abcd"})
-    below = [axes.get_xlabel() != "" for axes in figure.axes]
-    assert below == [False, True, True, True, False, False]  # the last two hold nothing
-
-
 def test_curves_are_dotted_dash_dotted_dashed_and_solid() -> None:
     (axes,) = error_panels({"RMSE": CURVES}).axes
     lines = [container[0] for container in axes.containers]
@@ -141,12 +127,6 @@ def test_panels_share_one_legend() -> None:
     assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
     assert [axes.get_ylabel() for axes in figure.axes] == ["energy RMSE", "force RMSE", "other RMSE", ""]
     assert drawn(figure)
-
-
-def test_of_two_curves_the_last_is_solid() -> None:
-    two = {name: CURVES[name] for name in ("mixture", "active")}
-    (axes,) = error_panels({"MAE": two}).axes
-    assert [container[0].get_linestyle() for container in axes.containers] == ["--", "-"]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
 
 from rich.console import Console
 
@@ -22,50 +20,35 @@ OFFSET = 0.98
 FEWEST_COMPARED = 10  # configurations to conclude that from
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class TrainRequest:
-    """The arguments of `lobal forcefield train`."""
-
-    data: Path
-    output: Path
-    n: int = 500
-    validation: int = 200
-    labels: str | None = None
-    anisotropy: str | None = None
-    mixture: bool = False
-    inducing: int | None = None
-    energy_unit: str | None = None
-    length_unit: str | None = None
-    seed: int = 0
-    device: str | None = None
-
-    def settings(self) -> ForceFieldSettings:
-        """The settings of the force field, checked."""
-        return ForceFieldSettings(
-            labels=self.labels,
-            anisotropy=self.anisotropy,
-            mixture=self.mixture,
-            inducing=self.inducing,
-            device=self.device,
-        )
-
-
-def train(request: TrainRequest, *, quiet: bool) -> None:
-    """Train, save and print errors; names and options are checked first."""
-    settings = request.settings()
-    if not request.output.resolve().parent.is_dir():
-        raise ValueError(f"there is no folder {request.output.parent} for the force field; make it first")
+def train(
+    data: Path,
+    output: Path,
+    settings: ForceFieldSettings,
+    *,
+    n: int,
+    validation: int,
+    seed: int,
+    energy_unit: str | None,
+    length_unit: str | None,
+    quiet: bool,
+) -> None:
+    """Train, save and print errors."""
+    if not output.resolve().parent.is_dir():
+        raise ValueError(f"there is no folder {output.parent} for the force field; make it first")
     with status_messages(quiet) as on_status:
-        on_status(f"reading {request.data}")
-        trajectory = read_trajectory(request.data, energy_unit=request.energy_unit, length_unit=request.length_unit)
-        result = trained(
-            trajectory, settings, n=request.n, validation=request.validation, seed=request.seed, on_status=on_status
-        )
-        result.force_field.save(request.output)
+        on_status(f"reading {data}")
+        trajectory = read_trajectory(data, energy_unit=energy_unit, length_unit=length_unit)
+        result = trained(trajectory, settings, n=n, validation=validation, seed=seed, on_status=on_status)
+        result.force_field.save(output)
     if not quiet:
-        print_lines(f"{request.data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
-        print_lines(*_shortages(request, result.force_field.about), f"force field in {request.output}")
+        about = result.force_field.about
+        print_lines(f"{data}: {len(trajectory)} configurations, in {trajectory.units}", *_summary(result))
+        if about["configurations"] < n:
+            learned = about["configurations"]
+            print(f"{n} configurations to learn from were requested, {learned} are left beside the validation ones")
+        if settings.inducing is not None and about["inducing"] < settings.inducing:
+            print(f"{settings.inducing} inducing configurations were requested, {about['inducing']} are distinct")
+        print(f"force field in {output}")
 
 
 def evaluate(
@@ -96,18 +79,6 @@ def is_offset(errors: Errors) -> bool:
     if errors.energy_rmse is None or errors.energy_mae is None:
         return False
     return errors.energy_mae > OFFSET * errors.energy_rmse
-
-
-def _shortages(request: TrainRequest, about: dict[str, Any]) -> list[str]:
-    """What there was less of than requested."""
-    lines, n = [], about["configurations"]
-    if n < request.n:
-        lines.append(
-            f"{request.n} configurations to learn from were requested, {n} are left beside the validation ones"
-        )
-    if request.inducing is not None and about["inducing"] < request.inducing:
-        lines.append(f"{request.inducing} inducing configurations were requested, {about['inducing']} are distinct")
-    return lines
 
 
 def _summary(result: Trained) -> list[str]:

@@ -77,26 +77,16 @@ def train_force_field(
 
     Example: **lobal forcefield train malonaldehyde.npz --output malonaldehyde.lobal --n 500**
     """
-    from lobal.cli.forcefield import TrainRequest
     from lobal.cli.forcefield import train as run_train
+    from lobal.molecules.field.settings import ForceFieldSettings
 
     with plain_errors():
         refuse_to_overwrite(output, [data])
-        request = TrainRequest(
-            data=data,
-            output=output,
-            n=n,
-            validation=validation,
-            labels=labels,
-            anisotropy=anisotropy,
-            mixture=mixture,
-            inducing=inducing,
-            energy_unit=energy_unit,
-            length_unit=length_unit,
-            seed=seed,
-            device=device,
+        settings = ForceFieldSettings(
+            labels=labels, anisotropy=anisotropy, mixture=mixture, inducing=inducing, device=device
         )
-        run_train(request, quiet=quiet)
+        files = {"energy_unit": energy_unit, "length_unit": length_unit}
+        run_train(data, output, settings, n=n, validation=validation, seed=seed, **files, quiet=quiet)
 
 
 @forcefield.command("evaluate")

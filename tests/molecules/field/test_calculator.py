@@ -47,13 +47,6 @@ def test_a_file_will_do(tmp_path: Path) -> None:
         ForceFieldCalculator(tmp_path / "nothing.lobal")
 
 
-def test_moved_atoms_are_computed_anew() -> None:
-    atoms = molecule()
-    before = atoms.get_potential_energy()
-    atoms.positions[0, 0] += 0.1
-    assert atoms.get_potential_energy() != before
-
-
 def test_other_atoms_and_periodic_cells_are_refused() -> None:
     with pytest.raises(ValueError, match=r"the molecule has atoms \[1, 8, 1\]"):
         molecule((1, 8, 1)).get_potential_energy()

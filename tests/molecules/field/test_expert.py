@@ -67,13 +67,6 @@ def test_configurations_left_out_are_predicted_as_by_refitting(labels: Labels, g
             torch.testing.assert_close(ours.forces, forces, **CLOSE)
 
 
-def test_experts_and_what_they_leave_out_are_the_experts(generator: torch.Generator) -> None:
-    data, R_new = labelled(random_molecules(generator, 5)), random_molecules(generator, 3)
-    experts, _ = dense_experts_and_left_out(data, ladder(Labels.BOTH), SHARED_PARAMETERS)
-    expected = dense_experts(data, ladder(Labels.BOTH), SHARED_PARAMETERS)
-    torch.testing.assert_close(experts.predict(R_new), expected.predict(R_new))
-
-
 @with_forces
 def test_forces_teach_the_energy(labels: Labels, generator: torch.Generator) -> None:
     R, R_new = random_molecules(generator, 40), random_molecules(generator, 50)

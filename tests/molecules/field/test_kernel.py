@@ -70,22 +70,6 @@ def test_covariances_are_the_derivatives_of_the_printed_kernel(
     torch.testing.assert_close(ours, torch.stack(rows), **CLOSE)
 
 
-@every_bandwidth
-@every_radial
-def test_covariances_are_finite_differences(radial: RadialKernel, shared: Tensor, R: Tensor, Q: Tensor) -> None:
-    """Of sixth order: covariances with forces from those with energies."""
-    kernel, sigmas, h = make(radial, shared), SIGMAS[1:2], 2e-3
-    weights = {1: 45.0, 2: -9.0, 3: 1.0, -1: -45.0, -2: 9.0, -3: -1.0}
-    steps = h * torch.eye(12, dtype=torch.float64).view(12, 4, 3)
-    moved = describe(torch.cat([Q[:1] + k * steps for k in weights]))
-    for rows in Labels:
-        options: dict[str, Any] = {"bandwidths": sigmas, "rows": rows}
-        ours = covariance(kernel, describe(R[:1]), describe(Q[:1]), columns=Labels.FORCES, **options)[0]
-        energies = covariance(kernel, describe(R[:1]), moved, columns=Labels.ENERGIES, **options)[0]
-        slope = torch.einsum("rkc,k->rc", energies.unflatten(1, (6, 12)), ours.new_tensor([*weights.values()]))
-        torch.testing.assert_close(ours, -slope / (60.0 * h), rtol=0.0, atol=1e-8 * float(ours.abs().max()))
-
-
 @every_label
 @pytest.mark.parametrize("others", list(Labels))
 def test_parts_of_the_labels_have_parts_of_the_covariance(labels: Labels, others: Labels, R: Tensor, Q: Tensor) -> None:
@@ -157,12 +141,6 @@ def test_moving_a_molecule_turns_its_forces(R: Tensor, Q: Tensor, generator: tor
     torch.testing.assert_close(moved.view_as(expected), expected, **CLOSE)
 
 
-def test_under_isotropy_permuting_one_side_is_enough(R: Tensor, Q: Tensor) -> None:
-    """The remark after Eq. (eq:sGDMLKernel)."""
-    torch.testing.assert_close(one_sided(ISOTROPIC, R, Q), two_sided(ISOTROPIC, R, Q), **CLOSE)
-    assert len(make(shared=ISOTROPIC).scales().weights) == 1
-
-
 def test_under_anisotropy_permuting_one_side_is_not_invariant(R: Tensor, Q: Tensor) -> None:
     swapped = R[:, GROUP[3]]
     torch.testing.assert_close(two_sided(ANISOTROPIC, swapped, Q), two_sided(ANISOTROPIC, R, Q), **CLOSE)
@@ -197,24 +175,10 @@ def test_scales_are_distinct_and_their_weights_sum_to_one() -> None:
         torch.testing.assert_close(weights, torch.full_like(weights, 1.0 / count), **EXACT)
 
 
-@every_bandwidth
-def test_configurations_far_apart_have_no_covariance(shared: Tensor, R: Tensor) -> None:
-    K = covariance(make(shared=shared), describe(R), describe(0.2 * R), bandwidths=SIGMAS[:1])
-    torch.testing.assert_close(K, torch.zeros_like(K), rtol=0.0, atol=1e-12)
-
-
 def test_a_small_bandwidth_leaves_prior_variance_one(R: Tensor) -> None:
     """Configurations far from their own permutations are alone with themselves in the sum."""
     K = covariance(make(), describe(R), bandwidths=1e-3 * SIGMAS, rows=Labels.ENERGIES)
     torch.testing.assert_close(K, torch.eye(4, dtype=torch.float64).expand(3, -1, -1), rtol=0.0, atol=1e-6)
-
-
-def test_every_bandwidth_gives_the_kernel_that_has_it_alone(R: Tensor, Q: Tensor) -> None:
-    together = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS)
-    for sigma, K in zip(SIGMAS, together, strict=True):
-        scaled = make(shared=sigma * ANISOTROPIC)
-        alone = covariance(scaled, describe(R), describe(Q), bandwidths=torch.ones_like(SIGMAS[:1]))[0]
-        torch.testing.assert_close(K, alone, **CLOSE)
 
 
 @every_radial
@@ -240,13 +204,6 @@ def test_covariances_can_be_differentiated_by_the_bandwidth(radial: RadialKernel
 def test_configurations_of_another_molecule_are_refused(generator: torch.Generator) -> None:
     with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
         make().check(describe(random_molecules(generator, 2, N=5)))
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_few_configurations_have_few_covariances(n: int, R: Tensor, Q: Tensor) -> None:
-    assert covariance(make(), describe(R[:n]), describe(Q), bandwidths=SIGMAS).shape == (3, 13 * n, 39)
-    assert covariance(make(), describe(Q), describe(R[:n]), bandwidths=SIGMAS).shape == (3, 39, 13 * n)
-    assert covariance(make(), describe(R[:n]), bandwidths=SIGMAS).shape == (3, 13 * n, 13 * n)
 
 
 @pytest.mark.parametrize(

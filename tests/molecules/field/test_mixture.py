@@ -31,7 +31,7 @@ def some_experts(generator: torch.Generator) -> ForceExperts:
 
 
 def predicted(experts: ForceExperts, gate: MolecularGate, geometry: Geometry) -> EnergiesForces:
-    return mixed_prediction(experts.predictor, experts.constants, gate, geometry).predictions
+    return mixed_prediction(experts.predictor, experts.constants, gate, geometry)[0]
 
 
 def residuals_at(experts: ForceExperts, data: LabelledMolecules) -> Residuals:

@@ -48,18 +48,6 @@ def test_predictions_are_covariances_times_weights(
     torch.testing.assert_close(ours.forces, forces, **CLOSE)
 
 
-def test_forces_are_minus_the_gradient_of_the_energy(generator: torch.Generator) -> None:
-    predictor, *_ = random_predictor(generator)
-    R = random_molecules(generator, 3)
-    h = 1e-3
-    for c in range(12):
-        step = torch.zeros(12, dtype=torch.float64)
-        step[c] = h
-        E = [predictor(R + k * step.view(4, 3)).energies for k in (1, -1, 2, -2)]
-        slope = (8.0 * (E[0] - E[1]) - (E[2] - E[3])) / (12.0 * h)
-        torch.testing.assert_close(predictor(R).forces.flatten(2)[..., c], -slope, rtol=1e-6, atol=1e-7)
-
-
 def test_energies_do_not_change_and_forces_go_along_when_a_molecule_is_permuted_and_turned(
     generator: torch.Generator,
 ) -> None:

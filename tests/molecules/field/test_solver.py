@@ -10,10 +10,10 @@ from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.expert import Ladder, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
-from lobal.molecules.field.radial import gaussian, matern52
+from lobal.molecules.field.radial import matern52
 from lobal.molecules.field.solver import Elimination, conjugate_gradients, number_of_landmarks, solved
 from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import labelled, pair_potential, random_molecules, rmd17_malonaldehyde
+from tests.molecules.setting import labelled, random_molecules, rmd17_malonaldehyde
 
 GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
 ONES = torch.ones(6, dtype=torch.float64)
@@ -70,17 +70,6 @@ def test_the_residual_is_below_the_tolerance(labels: Labels, generator: torch.Ge
         assert solution.weights.shape == (40 * labels.width(4),)
 
 
-def test_with_one_group_a_few_iterations_are_enough(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(solver, "GROUP", 10**6)
-    sigma = torch.tensor(5.0, dtype=torch.float64)
-    solution = solved(
-        labelled_molecules(generator, 40), KERNEL, bandwidth=sigma, labels=Labels.FORCES, hyperparameters=PARAMETERS
-    )
-    assert solution.iterations <= 5
-
-
 def test_the_preconditioner_is_the_matrix_but_for_couplings_between_groups(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,14 +81,6 @@ def test_the_preconditioner_is_the_matrix_but_for_couplings_between_groups(
     r = torch.randn(16, moves.width, dtype=torch.float64, generator=generator)
     P = Elimination.of(KERNEL, moves, bandwidth=sigma, scale=scale, noise=noise)
     torch.testing.assert_close(P((C @ r.flatten()).view_as(r)), r, rtol=1e-3, atol=1e-3)
-
-
-def test_every_bandwidth_of_a_ladder_is_solved_for(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    data, new = labelled_molecules(generator, 20), random_molecules(generator, 5)
-    both = dense_experts(data, ladder(Labels.FORCES, 2.0, 5.0), PARAMETERS).predict(new)
-    alone = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS).predict(new)
-    torch.testing.assert_close(both.forces[1:], alone.forces, rtol=0.0, atol=1e-9)
 
 
 def test_where_iterations_do_not_get_there_a_factor_does(
@@ -124,17 +105,6 @@ def test_labels_that_are_zero_have_weights_of_zero(generator: torch.Generator) -
     solution = solved(data, KERNEL, bandwidth=sigma, labels=Labels.FORCES, hyperparameters=PARAMETERS)
     assert solution.weights.abs().max() == 0.0
     assert solution[1:] == (0.0, 0)
-
-
-def test_copies_of_a_configuration_do_no_harm(generator: torch.Generator) -> None:
-    R = random_molecules(generator, 10).repeat(3, 1, 1)
-    data = LabelledMolecules.at(R, forces=pair_potential(R)[1])
-    kernel = MolecularKernel(radial=gaussian, shared_bandwidth=ONES, permutations=GROUP)
-    noise = torch.tensor(1e-6, dtype=torch.float64)
-    solution = solved(
-        data, kernel, bandwidth=ONES[0], labels=Labels.FORCES, hyperparameters=PARAMETERS._replace(noise=noise)
-    )
-    assert solution.residual < 1e-5
 
 
 def test_conjugate_gradients_solve_n_equations_in_n_steps(generator: torch.Generator) -> None:

@@ -132,10 +132,3 @@ def test_what_does_not_fit_together_is_refused(generator: torch.Generator) -> No
         sparse_experts(labelled(five), data.geometry, Labels.BOTH)
     with pytest.raises(ValueError, match="at least one inducing configuration"):
         sparse_experts(data, data.geometry.at(slice(0)), Labels.BOTH)
-
-
-def test_one_expert_alone_predicts_the_same(generator: torch.Generator) -> None:
-    data, R = labelled(random_molecules(generator, 6)), random_molecules(generator, 3)
-    experts = sparse_experts(data, data.geometry.at(slice(3)), Labels.BOTH)
-    torch.testing.assert_close(experts.only(1).predict(R).forces[0], experts.predict(R).forces[1])
-    assert experts.only(2).weights.shape == (1, 3 * 13)

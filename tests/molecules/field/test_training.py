@@ -58,11 +58,6 @@ def test_forces_conserve_the_energy(settings: ForceFieldSettings) -> None:
     np.testing.assert_allclose(change, -2.0 * work, rtol=1e-3, atol=1e-9)
 
 
-def test_seeds_reproduce() -> None:
-    R = water(5, seed=3).R
-    np.testing.assert_array_equal(fitted(MIXTURE).predict(R).forces, FIELD.predict(R).forces)
-
-
 def test_bandwidths_of_pairs_are_trained_tied_or_free_or_given() -> None:
     size = {"anisotropy_size": 6, "anisotropy_folds": 1}
     tied, free = (fitted(replace(MIXTURE, anisotropy=how, **size)).kernel.shared_bandwidth for how in ("tied", "free"))  # type: ignore[arg-type]

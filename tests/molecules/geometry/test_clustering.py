@@ -52,15 +52,6 @@ def test_no_two_rows_are_images_of_the_same_configuration(generator: torch.Gener
     assert (without // 6).unique().numel() < 25
 
 
-def test_all_images_of_a_configuration_belong_to_the_same_cluster(generator: torch.Generator) -> None:
-    R = random_molecules(generator, 30)
-    values = describe(R[:, GROUP].flatten(0, 1)).values
-    rows = inducing_rows(values, 10, GROUP, generator=generator)
-    D = symmetrised_distance(GROUP)(values, values[rows])
-    nearest = D.argmin(1).view(30, 6)
-    assert (nearest == nearest[:, :1]).all()
-
-
 def test_configurations_of_weight_zero_are_not_taken(generator: torch.Generator) -> None:
     values = describe(random_molecules(generator, 100)).values
     weight = torch.cat([torch.zeros(60), torch.rand(40, generator=generator)]).double()

@@ -3,7 +3,6 @@ import torch
 from torch import Tensor
 
 from lobal.molecules.geometry.descriptor import (
-    Geometry,
     atom_pairs,
     dense_jacobian,
     describe,
@@ -12,7 +11,7 @@ from lobal.molecules.geometry.descriptor import (
     pair_numbers,
     transposed_product,
 )
-from tests.molecules.setting import EXACT, random_molecules, rotation
+from tests.molecules.setting import EXACT, random_molecules
 
 
 @pytest.fixture
@@ -55,28 +54,11 @@ def test_products_without_the_dense_jacobian_equal_those_with_it(R: Tensor, gene
     torch.testing.assert_close(transposed_product(geometry, slope), expected, **EXACT)
 
 
-def test_moving_and_turning_the_molecule_changes_nothing(R: Tensor, generator: torch.Generator) -> None:
-    turn = rotation(generator)
-    moved = describe(R @ turn + 7.0)
-    torch.testing.assert_close(moved.values, describe(R).values, **EXACT)
-    torch.testing.assert_close(moved.gradients, describe(R).gradients @ turn, **EXACT)
-
-
 def test_forces_on_a_molecule_have_no_sum_and_no_torque(R: Tensor, generator: torch.Generator) -> None:
     slope = torch.randn(6, 10, dtype=torch.float64, generator=generator)
     force = transposed_product(describe(R), slope)
     torch.testing.assert_close(force.sum(1), torch.zeros(6, 3, dtype=torch.float64), **EXACT)
     torch.testing.assert_close(torch.linalg.cross(R, force).sum(1), torch.zeros(6, 3, dtype=torch.float64), **EXACT)
-
-
-def test_some_rows_of_a_geometry_are_the_geometry_of_some_rows(R: Tensor) -> None:
-    torch.testing.assert_close(describe(R).at(slice(2, 5)), describe(R[2:5]))
-
-
-def test_no_configuration_is_described_by_nothing() -> None:
-    nothing = describe(torch.empty(0, 5, 3, dtype=torch.float64))
-    assert isinstance(nothing, Geometry)
-    assert nothing.values.shape == (0, 10)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (2, 5, 2), (2, 1, 3), (2, 15)])

@@ -16,7 +16,7 @@ from lobal.molecules.geometry.trajectory import (
     set_apart,
     write_configurations,
 )
-from tests.molecules.setting import DATA, water
+from tests.molecules.setting import water
 
 KCAL = 0.0433641153087705
 WATER = water(12)
@@ -44,7 +44,7 @@ def test_files_say_what_their_units_are(tmp_path: Path) -> None:
     trajectory = read_trajectory(str(written(tmp_path, **ARRAYS, **EV)))
     assert_same(trajectory, WATER)
     assert trajectory.units == "eV and Ang, according to the file"
-    assert (trajectory.number, trajectory.step) == (None, None)
+    assert trajectory.number is None
 
 
 def test_energies_and_forces_in_kcal_come_in_ev(tmp_path: Path) -> None:
@@ -77,13 +77,10 @@ def test_rmd17_is_in_kcal_and_says_so(tmp_path: Path) -> None:
         "energies": ARRAYS["E"] / KCAL,
         "forces": ARRAYS["F"] / KCAL,
         "nuclear_charges": ARRAYS["z"].astype(np.uint8),
-        "old_indices": np.arange(12.0)[::-1],
     }
     trajectory = read_trajectory(written(tmp_path, **names))
     assert_same(trajectory, WATER)
     assert trajectory.units == "kcal/mol and Ang, as files of rMD17 are"
-    assert trajectory.step is not None
-    assert trajectory.step[:2].tolist() == [11, 10]
 
 
 def test_energies_in_a_column_and_single_precision_are_read(tmp_path: Path) -> None:
@@ -94,20 +91,12 @@ def test_energies_in_a_column_and_single_precision_are_read(tmp_path: Path) -> N
     assert trajectory.energies.shape == (12,)
 
 
-def test_numbers_of_trajectories_and_steps_are_kept(tmp_path: Path) -> None:
-    numbers = np.arange(12) // 4
-    trajectory = read_trajectory(written(tmp_path, **ARRAYS, **EV, traj=numbers, step=np.arange(12)))
+def test_numbers_of_trajectories_are_kept(tmp_path: Path) -> None:
+    trajectory = read_trajectory(written(tmp_path, **ARRAYS, **EV, traj=np.arange(12) // 4))
     some = trajectory.at(torch.tensor([5, 1]))
     assert some.number is not None
-    assert some.step is not None
-    assert (some.number.tolist(), some.step.tolist()) == ([1, 0], [5, 1])
+    assert some.number.tolist() == [1, 0]
     torch.testing.assert_close(some.R, WATER.R[[5, 1]])
-
-
-def test_forces_alone_are_labels_enough(tmp_path: Path) -> None:
-    trajectory = read_trajectory(written(tmp_path, **{k: v for k, v in ARRAYS.items() if k != "E"}, **EV))
-    assert trajectory.energies is None
-    assert trajectory.labelled().forces is not None
 
 
 WRONG = [
@@ -218,16 +207,6 @@ def test_without_ase_other_files_say_what_they_need(tmp_path: Path, monkeypatch:
 def test_other_atoms_are_refused() -> None:
     with pytest.raises(ValueError, match=r"water has atoms \[1, 8\] .*, the force field is one of \[8, 1\]"):
         check_species(torch.tensor([8, 1]), torch.tensor([1, 8]), "water")
-
-
-def test_the_data_of_the_experiments_are_read() -> None:
-    file = DATA / "rmd17_malonaldehyde_9633.npz"
-    if not file.exists():
-        pytest.skip(f"{file.name} is not in the folder that LOBAL_DATA names ({DATA})")
-    trajectory = read_trajectory(file)
-    assert len(trajectory) == 9633
-    assert trajectory.species.tolist() == [6, 6, 6, 8, 8, 1, 1, 1, 1]
-    assert trajectory.step is not None
 
 
 # Configurations whose labels are still to come.

@@ -46,17 +46,10 @@ def errors_on(force_field: ForceField, trajectory: Trajectory, weight: Float[nda
     energies, forces = force_field.predict(trajectory.R)
     off = [None if trajectory.energies is None else energies - trajectory.energies.numpy()]
     off.append(None if trajectory.forces is None else forces - trajectory.forces.numpy())
-    return Errors(*(None if part is None else measure(part, weight) for part in off for measure in (_rmse, _mae)))
+    return Errors(*(each for part in off for each in ((None, None) if part is None else _measured(part, weight))))
 
 
-def _rmse(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
-    return math.sqrt(_mean(np.square(errors), weight))
-
-
-def _mae(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
-    return _mean(np.abs(errors), weight)
-
-
-def _mean(values: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> float:
-    """Over configurations and, in each, all components."""
-    return float(np.average(values.reshape(len(values), -1).mean(1), weights=weight))
+def _measured(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> tuple[float, float]:
+    """Root mean squared and mean absolute, over configurations and, in each, all components."""
+    squares, sizes = (part.reshape(len(errors), -1).mean(1) for part in (np.square(errors), np.abs(errors)))
+    return math.sqrt(np.average(squares, weights=weight)), float(np.average(sizes, weights=weight))

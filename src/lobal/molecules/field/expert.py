@@ -166,21 +166,14 @@ def _iterated(
     data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, tolerance: float
 ) -> Float[Tensor, " m"]:
     """alpha of one expert by conjugate gradients or, where these do not converge, by a factor."""
-    solution = solved(
-        data,
-        ladder.kernel,
-        bandwidth=ladder.bandwidths[0],
-        labels=ladder.labels,
-        hyperparameters=hyperparameters,
-        tolerance=tolerance,
+    sigma, labels = ladder.bandwidths[0], ladder.labels
+    weights, residual, iterations = solved(
+        data, ladder.kernel, bandwidth=sigma, labels=labels, hyperparameters=hyperparameters, tolerance=tolerance
     )
-    if solution.residual <= SLACK * tolerance:
-        return solution.weights
-    logger.warning(
-        "conjugate gradients have a residual of %.1e after %d iterations; using a Cholesky factor",
-        solution.residual,
-        solution.iterations,
-    )
+    if residual <= SLACK * tolerance:
+        return weights
+    message = "conjugate gradients have a residual of %.1e after %d iterations; using a Cholesky factor"
+    logger.warning(message, residual, iterations)
     return _factored(data, ladder, hyperparameters)[0]
 
 

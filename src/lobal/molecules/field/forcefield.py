@@ -18,7 +18,6 @@ from lobal.core.arrays import Bandwidths, resolve_device
 from lobal.core.complexity import local_bandwidth, local_complexity
 from lobal.core.files import load_record, save_record
 from lobal.mixture.analytic.ordinal import Channel
-from lobal.molecules.field.expert import ForceExperts
 from lobal.molecules.field.gate import GateFeatures, MolecularGate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
@@ -33,8 +32,6 @@ VERSION = 1  # of a force field's file, within the format of `core.files`
 TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
 LEARNED = "learned"  # an optional tensor of files
 FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
-# Configurations whose local bandwidths are computed at a time: their Jacobians take 100 MB.
-DESCRIBED_TOGETHER = 2**17
 # delta of files that do not name it: the paper's for malonaldehyde, two angles of rotation (Sec. 5.2).
 INTRINSIC_DIMENSION = 2.0
 ABOUT_GATES = ("shares", "gate_width", "gate_scale")
@@ -72,34 +69,6 @@ class ForceField:
         if self.gate is None and len(self.bandwidths) != 1:
             raise ValueError(f"a force field without a gate has one expert, got {len(self.bandwidths)}")
 
-    @classmethod
-    def of(
-        cls,
-        experts: ForceExperts,
-        gate: MolecularGate | None = None,
-        *,
-        positions: Positions,
-        species: Int[Tensor, " N"],
-        about: dict[str, Any],
-        learned: Float[Tensor, "k N 3"] | None = None,
-    ) -> "ForceField":
-        """The force field of experts that predict with configurations at these positions.
-
-        For sparse experts `positions` are those of the inducing configurations, and `learned` those of all.
-        """
-        return cls(
-            species=species,
-            kernel=experts.ladder.kernel,
-            bandwidths=experts.ladder.bandwidths,
-            labels=experts.weighted,
-            positions=positions,
-            weights=experts.weights,
-            constants=experts.constants,
-            about=about,
-            gate=gate,
-            learned=None if learned is None else fingerprints(learned),
-        )
-
     def expert(self, number: int) -> "ForceField":
         """The force field of one of the experts alone."""
         one = slice(number, number + 1)
@@ -119,13 +88,8 @@ class ForceField:
     @cached_property
     def predictor(self) -> Predictor:
         """Weights contracted with the Jacobians."""
-        return Predictor.of(
-            self.kernel,
-            describe(self.positions),
-            self.weights,
-            bandwidths=self.bandwidths,
-            labels=self.labels,
-        )
+        training = describe(self.positions)
+        return Predictor.of(self.kernel, training, self.weights, bandwidths=self.bandwidths, labels=self.labels)
 
     def predict(self, R: Any) -> Prediction:  # noqa: ANN401 - array-likes of any kind are welcome
         """Energies and forces of configurations (n, N, 3) in Angstrom, atoms in the order of `species`.
@@ -152,10 +116,7 @@ class ForceField:
         """
         if self.gate is None:
             raise ValueError("a force field of one expert has one bandwidth everywhere; train a mixture")
-        positions = self._positions(R)
-        parts = positions.split(DESCRIBED_TOGETHER) if len(positions) > 0 else [positions]
-        gate = torch.cat([self.gate.at(describe(part)) for part in parts])
-        return local_bandwidth(gate, self.bandwidths).cpu().numpy()
+        return local_bandwidth(self.gate.at(describe(self._positions(R))), self.bandwidths).cpu().numpy()
 
     def local_complexity(self, R: Any, *, dimension: float | None = None) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above
         """Local function complexity (LFC) of configurations at alpha = infinity, up to a constant factor.
@@ -181,27 +142,15 @@ class ForceField:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file: positions, weights and hyperparameters, without pickle. It appears whole or not at all."""
-        kept = (
-            self.species,
-            self.positions,
-            self.weights,
-            self.constants,
-            self.bandwidths,
-            self.kernel.shared_bandwidth,
-            self.kernel.permutations,
-        )
         radial = next(name for name, kernel in RADIAL_KERNELS.items() if kernel is self.kernel.radial)
-        fields = {
-            "kind": KIND,
-            "version": VERSION,
-            "radial": radial,
-            "labels": self.labels.name,
-            "gate": None if self.gate is None else GATE_KIND,
-            "about": self.about,
-        }
-        tensors = dict(zip(TENSORS, kept, strict=True)) | ({} if self.gate is None else _gate_tensors(self.gate))
+        gate = None if self.gate is None else GATE_KIND
+        fields = {"kind": KIND, "version": VERSION, "radial": radial, "labels": self.labels.name, "gate": gate}
+        tensors = {name: getattr(self, name) for name in ("species", "positions", "weights", "constants", "bandwidths")}
+        tensors |= {"shared": self.kernel.shared_bandwidth, "permutations": self.kernel.permutations}
+        tensors |= {} if self.gate is None else _gate_tensors(self.gate)
         tensors |= {} if self.learned is None else {LEARNED: self.learned}
-        save_record(path, {name: part.detach().cpu().clone() for name, part in tensors.items()}, fields)
+        parts = {name: part.detach().cpu().clone() for name, part in tensors.items()}
+        save_record(path, parts, fields | {"about": self.about})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | torch.device | None = None) -> "ForceField":

@@ -122,10 +122,8 @@ def fit_gate(
     return _gate(features, channel, scale, len(utility)).to(device)
 
 
-def _gate(features: GateFeatures, channel: Channel, scale: float, n_experts: int) -> MolecularGate:
-    return MolecularGate(
-        features=features, scale=features.points.new_tensor(scale), channel=channel, n_experts=n_experts
-    )
+def _gate(features: GateFeatures, channel: Channel, scale: float, L: int) -> MolecularGate:
+    return MolecularGate(features=features, scale=features.points.new_tensor(scale), channel=channel, n_experts=L)
 
 
 def _held_out_loss(
@@ -145,19 +143,13 @@ def _held_out_loss(
     return total / len(phi)
 
 
-class Mixed(NamedTuple):
-    """Predictions of a mixture, and the weights of its experts."""
-
-    predictions: EnergiesForces  # as of one expert
-    gate: Float[Tensor, "n L"]
-
-
 def mixed_prediction(
     predictor: Predictor, constants: Float[Tensor, " L"], gate: MolecularGate, geometry: Geometry
-) -> Mixed:
-    """The average of the experts under the gate, forces minus the derivative of the energy.
+) -> tuple[EnergiesForces, Float[Tensor, "n L"]]:
+    """The average of the experts under the gate, as of one expert, and their weights.
 
-    At each configuration only the two experts are evaluated that have a weight there.
+    Forces are minus the derivative of the energy. At each configuration only the two experts are evaluated that have
+    a weight there.
     """
     weights, slope = gate.with_slopes(geometry)
     energies, forces = torch.empty_like(slope[:, 0, 0]), torch.empty_like(slope)
@@ -168,7 +160,7 @@ def mixed_prediction(
         share, pull = weights.value[rows, both].mT, (weights.slope[rows, both].mT * E).sum(0)  # dE / dp
         energies[rows] = (share * E).sum(0)
         forces[rows] = (share[:, :, None, None] * F).sum(0) - pull[:, None, None] * slope[rows]
-    return Mixed(EnergiesForces(energies[None], forces[None]), weights.value)
+    return EnergiesForces(energies[None], forces[None]), weights.value
 
 
 def _neighbours(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Int[Tensor, " k"]]]:

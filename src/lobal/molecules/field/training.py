@@ -130,7 +130,7 @@ def fit_force_field(
     return fit.ladder(settings.noise if choice is None or choice.noise <= NOISE else choice.noise)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Fit:
     """Everything that a fit of one kind or another begins with."""
 
@@ -176,26 +176,14 @@ class _Fit:
                 tied=settings.anisotropy == "tied",
                 on_status=on_status,
             )
-        shared_bandwidth = shared_bandwidth.to(data.geometry.values)
-        return cls(
-            learned=learned,
-            data=data,
-            kernel=MolecularKernel(radial=radial, shared_bandwidth=shared_bandwidth, permutations=permutations),
-            labels=labels,
-            settings=settings,
-            generator=generator,
-            on_status=on_status,
-        )
+        Sigma = shared_bandwidth.to(data.geometry.values)
+        kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
+        return cls(learned, data, kernel, labels, settings, generator, on_status)
 
     def choice(self, validation: Trajectory) -> Choice:
         """Bandwidth and noise of a single dense expert, by validation."""
-        trials = ValidationTrials(
-            kernel=self.kernel,
-            labels=self.labels,
-            data=self.data,
-            validation=validation.labelled(self.data.geometry.values.device),
-            on_status=self.on_status,
-        )
+        others = validation.labelled(self.data.geometry.values.device)
+        trials = ValidationTrials(self.kernel, self.labels, self.data, others, self.on_status)
         # Sparse experts are for more configurations than trials, which are dense, should learn from.
         n, m = len(self.learned), self.settings.inducing
         return best_choice(trials, n if m is None else min(n, 4 * max(FEW, m)))
@@ -225,7 +213,8 @@ class _Fit:
         if settings.mixture:
             self.on_status(f"fitting the gate to {len(self.learned)} configurations")
             gate = fit_gate(residuals, data.geometry, self.kernel.permutations, settings, generator=self.generator)
-            about |= _about_gate(gate, data.geometry)
+            about |= {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item()}
+            about |= {"shares": gate.at(data.geometry).mean(0).tolist()}
         else:
             experts = experts.only(about["best_expert"])
             about["bandwidth"] = experts.ladder.bandwidths.item()
@@ -248,13 +237,17 @@ class _Fit:
             "labels": self.labels.name,
             "dimension": intrinsic_dimension(self.data.geometry.values, self.kernel.permutations),
         }
-        return ForceField.of(
-            experts,
-            gate,
-            positions=positions if rows is None else positions[rows],
+        return ForceField(
             species=species,
+            kernel=self.kernel,
+            bandwidths=experts.ladder.bandwidths,
+            labels=experts.weighted,
+            positions=positions if rows is None else positions[rows],
+            weights=experts.weights,
+            constants=experts.constants,
             about=common | about,
-            learned=None if rows is None else positions,
+            gate=gate,
+            learned=None if rows is None else fingerprints(positions),
         )
 
 
@@ -267,11 +260,3 @@ def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator
     values = geometry.values.cpu() / symmetrised_bandwidth(kernel.shared_bandwidth.cpu(), permutations)
     number = number_distinct(values, permutations, most=m)
     return inducing_rows(values, number, permutations, generator=generator).to(geometry.values.device)
-
-
-def _about_gate(gate: MolecularGate, geometry: Geometry) -> dict[str, Any]:
-    return {
-        "shares": gate.at(geometry).mean(0).tolist(),
-        "gate_width": gate.features.width.item(),
-        "gate_scale": gate.scale.item(),
-    }

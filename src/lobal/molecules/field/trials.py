@@ -63,7 +63,7 @@ Trials: TypeAlias = Callable[[int, float, float], Trial]
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ValidationTrials:
     """Trials of dense experts."""
 

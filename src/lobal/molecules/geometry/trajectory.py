@@ -47,7 +47,6 @@ class Trajectory:
     energies: Float[Tensor, " n"] | None = None  # eV
     forces: Float[Tensor, "n N 3"] | None = None  # eV / Angstrom
     number: Int[Tensor, " n"] | None = None  # of the trajectory a configuration is from, if there are several
-    step: Int[Tensor, " n"] | None = None  # its place in time
     row: Int[Tensor, " n"] | None = None  # its place in the pool that it was chosen from, where it was
 
     def __len__(self) -> int:
@@ -55,7 +54,7 @@ class Trajectory:
 
     def at(self, rows: Int[Tensor, " m"] | slice) -> "Trajectory":
         """The configurations of some rows."""
-        names = ("R", "energies", "forces", "number", "step", "row")
+        names = ("R", "energies", "forces", "number", "row")
         parts = {name: getattr(self, name) for name in names}
         chosen: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
         return replace(self, **chosen)
@@ -151,7 +150,6 @@ class _Content(NamedTuple):
     energies: ndarray | None
     forces: ndarray | None
     number: ndarray | None = None
-    step: ndarray | None = None
     row: ndarray | None = None
 
 
@@ -167,7 +165,6 @@ class _Names(NamedTuple):
 SGDML = _Names("R", "E", "F", "z")
 RMD17 = _Names("coords", "energies", "forces", "nuclear_charges")
 NUMBER_NAMES = ("traj", "trajectory")
-STEP_NAMES = ("step", "md17_index", "old_indices")
 ROW = "row"  # of an npz file's array, or of an entry in the comment of an extended xyz frame
 
 
@@ -185,7 +182,6 @@ def _read_npz(path: Path, energy_unit: str | None, length_unit: str | None) -> _
         energies=_numbers(arrays, names.E, path) if names.E in arrays else None,
         forces=_numbers(arrays, names.F, path) if names.F in arrays else None,
         number=_first_of(arrays, NUMBER_NAMES),
-        step=_first_of(arrays, STEP_NAMES),
         row=arrays.get(ROW),
     )
 
@@ -341,7 +337,6 @@ def _trajectory(content: _Content, source: str, *, labelled: bool) -> Trajectory
         energies=E,
         forces=F,
         number=_whole_numbers(content.number, shape[0]),
-        step=_whole_numbers(content.step, shape[0]),
         row=_whole_numbers(content.row, shape[0]),
     )
 
