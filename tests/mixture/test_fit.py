@@ -17,7 +17,7 @@ from lobal.mixture.fit import fit_mixture
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import column_widths
+from lobal.mixture.start import KMEANS_COLUMNS, column_widths, spread_points
 
 QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
 ANALYTIC = AnalyticSettings()
@@ -202,3 +202,15 @@ def test_constant_columns_have_width_one() -> None:
     X = torch.stack([torch.linspace(0, 1, 5), torch.full((5,), 1e6)], dim=1).double()
     assert column_widths(X)[1] == 1.0
     assert column_widths(X)[0] == X[:, 0].std()
+
+
+@pytest.mark.parametrize(("d", "method"), [(2, "cells"), (KMEANS_COLUMNS - 1, "cells"), (KMEANS_COLUMNS, "kmeans")])
+def test_inducing_points_are_cells_unless_k_means_is_nearly_right(d: int, method: str) -> None:
+    X = torch.rand(300, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    points = LabelledSet(X=X, y=X[:, 0], weight=torch.ones(300).double(), spread=torch.exp(3.0 * X[:, 0]))
+    given = MixtureSettings(bandwidths=torch.ones(1).double())
+    automatic, named = (
+        spread_points(points, 20, torch.ones(d).double(), settings, torch.Generator().manual_seed(1))
+        for settings in (given, replace(given, inducing=method))
+    )
+    assert torch.equal(automatic, named)

@@ -189,7 +189,9 @@ def test_settings_stay_where_tuning_does_harm(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("few_candidates")
-@pytest.mark.parametrize("changes", [{"covariance": full_covariance}, {"objective": squared_error}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"covariance": full_covariance}, {"objective": squared_error}], ids=["covariance", "objective"]
+)
 def test_other_ways_to_train_are_tuned_too(changes: dict[str, Any]) -> None:
     training = replace(QUICK, max_epochs=2, **changes)
     varied = {found.varied for found in tuned(18, training=training, adaptive=False).decisions}

@@ -60,7 +60,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_inducing (int or None): Number m_E of inducing points of sparse experts; 512 by default.
         n_gate_inducing (int): Number of inducing points m_G of the gate.
         inducing (str): How inducing points are chosen, a method of `lobal.inducing.select`: "auto", "quantiles" (one
-            column), "cells", "kmeans", "svgd", "distributional" or "random".
+            column), "cells", "kmeans", "svgd", "distributional" or "random". "auto" is "quantiles" in one column,
+            "cells" in up to seven (with weights, otherwise "kmeans"), and "kmeans" in more.
         gate_bandwidth (float, array or None): sigma_G. By default a multiple of the bandwidth of the best single
             Gaussian process: 3 under Adam; 30, 10 or 3 under the analytic engine, whichever predicts held-out points
             best.

@@ -15,6 +15,10 @@ from lobal.experts.interface import Hyperparameters
 from lobal.inducing.select import select_inducing
 from lobal.mixture.settings import MixtureSettings
 
+# With so many columns and more, "auto" is k-means: its density t^(d/(d+2)) is within a fifth of the target's exponent,
+# and the tails that it covers better are worth 2 to 3% of the error on two data sets of nine columns.
+KMEANS_COLUMNS = 8
+
 
 class Start(NamedTuple):
     """Initial hyperparameters and bandwidths: the global expert's, or those that were given."""
@@ -85,8 +89,10 @@ def spread_points(
     points: LabelledSet, m: int, bandwidth: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
 ) -> Float[Tensor, "k d"]:
     """At most m inducing points that represent the inputs, by the method and the weights that are given."""
-    X, weight = points.X, points.spread
-    return points_in_units(X, m, bandwidth, method=settings.inducing, weight=weight, generator=generator)
+    X, weight, method = points.X, points.spread, settings.inducing
+    if method == "auto" and X.shape[1] >= KMEANS_COLUMNS:
+        method = "kmeans"
+    return points_in_units(X, m, bandwidth, method=method, weight=weight, generator=generator)
 
 
 def points_in_units(
