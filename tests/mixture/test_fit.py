@@ -208,7 +208,7 @@ def test_constant_columns_have_width_one() -> None:
 def test_inducing_points_are_cells_unless_k_means_is_nearly_right(d: int, method: str) -> None:
     X = torch.rand(300, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     points = LabelledSet(X=X, y=X[:, 0], weight=torch.ones(300).double(), spread=torch.exp(3.0 * X[:, 0]))
-    given = MixtureSettings(bandwidths=torch.ones(1).double())
+    given = MixtureSettings(bandwidths=torch.ones(1).double(), training=AnalyticSettings())
     automatic, named = (
         spread_points(points, 20, torch.ones(d).double(), settings, torch.Generator().manual_seed(1))
         for settings in (given, replace(given, inducing=method))
