@@ -1,10 +1,9 @@
 """Seconds and bytes, none of which is part of the wheel. Run them on a machine that does nothing else meanwhile.
 
 `python -m benchmarks` times both engines on the Doppler function, compared with a stock SVGP and with the least time
-that the machine allows; `docs/performance.md` explains and quotes the numbers. Start with `command.py`.
+that the machine allows; `docs/performance.md` explains and quotes the numbers. Start with `__main__.py`.
 
-- `__main__.py`: the options of `python -m benchmarks`
-- `command.py`: what is measured, tables and record
+- `__main__.py`: `python -m benchmarks`, its options, what is measured and recorded
 - `timing.py`: one timed fit by each method
 - `stages.py`: the stages of the analytic fit, their operations and bytes
 - `measuring.py`: seconds, memory, and the rates of the machine

@@ -73,11 +73,6 @@ class Stage(NamedTuple):
     seconds: float
     floor: float | None = None
 
-    @property
-    def ratio(self) -> float | None:
-        """How far above its floor the stage is."""
-        return None if self.floor is None else self.seconds / self.floor
-
 
 def stage_floors(n: int, m: int, L: int, *, m_gate: int = PAPER.n_gate_inducing) -> dict[str, Work]:
     """The work of every stage with n labels, L experts of m inducing points, and a gate of m_gate.

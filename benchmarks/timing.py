@@ -58,11 +58,6 @@ class Row:
     seconds_per_epoch: float | None = None
     is_finished: bool = True  # or cut off by max_epochs
 
-    @property
-    def seconds_per_label(self) -> float:
-        """Constant where time grows linearly."""
-        return self.seconds / self.n
-
 
 def fit_row(method: str, task: Task) -> Row:
     """The method's fit, timed."""

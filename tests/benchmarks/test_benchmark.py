@@ -10,8 +10,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from benchmarks import stages, timing
-from benchmarks.__main__ import app
-from benchmarks.command import Plan
+from benchmarks.__main__ import Plan, app
 from benchmarks.gpytorch_svgp import fit_gpytorch_svgp
 from benchmarks.measuring import Rates, machine_rates, measured, typical_lap
 from benchmarks.timing import Row, Task, growth
@@ -55,7 +54,7 @@ def test_stages_are_timed_in_the_order_of_a_fit() -> None:
     names = [stages.START, stages.FEATURES, stages.GRAM, stages.LEVERAGES, stages.GATE, stages.REFIT]
     assert [stage.name for stage in measured_stages] == names
     assert all(stage.seconds > 0.0 for stage in measured_stages)
-    assert [stage.ratio is None for stage in measured_stages] == [True, *[False] * 5]
+    assert [stage.floor is None for stage in measured_stages] == [True, *[False] * 5]
 
 
 def test_the_peak_counts_what_is_allocated() -> None:
