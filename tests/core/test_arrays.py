@@ -23,74 +23,47 @@ from lobal.core.arrays import (
 )
 from lobal.core.kernels import WhitenedFeatures, gaussian, squared_distances
 
-at_least_zero = st.floats(0.0, allow_infinity=False)
-
 
 def test_a_wrong_shape_is_an_error_at_run_time() -> None:
+    points = torch.zeros(4, 2)
     with pytest.raises(TypeCheckError, match="squared_distances"):
-        squared_distances(torch.zeros(3, 2), torch.zeros(4, 5))
-
-
-def test_a_wrong_field_of_a_dataclass_is_an_error_at_run_time() -> None:
-    one, points = torch.ones(()), torch.zeros(4, 2)
+        squared_distances(points, torch.zeros(4, 5))
+    columns = {"points": points, "bandwidths": torch.ones(3), "shared_bandwidth": torch.ones(()), "kernel": gaussian}
     with pytest.raises(TypeCheckError, match="WhitenedFeatures"):
-        WhitenedFeatures(
-            points=points, bandwidths=torch.ones(3), shared_bandwidth=one, kernel=gaussian, factor=torch.ones(2, 4, 4)
-        )
+        WhitenedFeatures(**columns, factor=torch.ones(2, 4, 4))
+    assert WhitenedFeatures(**columns, factor=torch.ones(3, 4, 4)).points is points
 
 
-@given(values=npst.arrays(np.float64, st.integers(0, 20), elements=at_least_zero))
-def test_valid_columns_come_back_unchanged(values: np.ndarray) -> None:
-    column = as_column(values, name="noise", length=len(values))
-    assert column.dtype == np.float64
-    np.testing.assert_array_equal(column, values)
+@given(values=npst.arrays(npst.integer_dtypes() | npst.floating_dtypes() | npst.boolean_dtypes(), st.integers(0, 9)))
+def test_a_column_is_finite_and_at_least_zero_or_refused(values: np.ndarray) -> None:
+    numbers = values.astype(np.float64)
+    if np.all(np.isfinite(numbers) & (numbers >= 0)):
+        column = as_column(values, name="weight", length=len(values))
+        assert column.dtype == np.float64
+        np.testing.assert_array_equal(column, values)
+    else:
+        with pytest.raises(ValueError, match="weight must be finite and at least zero"):
+            as_column(values, name="weight", length=len(values))
 
 
-@given(value=at_least_zero, length=st.integers(0, 20))
+@given(value=st.floats(0.0, allow_infinity=False), length=st.integers(0, 20))
 def test_a_scalar_stands_for_a_constant_column(value: float, length: int) -> None:
     np.testing.assert_array_equal(as_column(value, name="noise", length=length), np.full(length, value))
 
 
-@given(values=npst.arrays(npst.integer_dtypes() | npst.floating_dtypes() | npst.boolean_dtypes(), 3, fill=st.just(1)))
-def test_a_column_is_finite_and_at_least_zero_or_refused(values: np.ndarray) -> None:
-    valid = bool(np.all(np.isfinite(values.astype(np.float64)) & (values >= 0)))
-    if valid:
-        assert as_column(values, name="weight", length=3).dtype == np.float64
-    else:
-        with pytest.raises(ValueError, match="weight must be finite and at least zero"):
-            as_column(values, name="weight", length=3)
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, -np.inf])
+def test_an_error_names_the_first_row_that_is_wrong(bad: float, positive: bool) -> None:
+    value, row = (bad, 1) if positive or bad != 0.0 else (-3.0, 3)
+    bound = "above zero" if positive else "at least zero"
+    with pytest.raises(ValueError, match=re.escape(f"noise must be finite and {bound}, got {value} at row {row}")):
+        as_column([1.0, bad, 2.0, -3.0], name="noise", length=4, positive=positive)
 
 
-@given(values=st.lists(st.floats(1e-300, 1e300), min_size=1), row=st.integers(0), bad=st.sampled_from([0.0, -1.0]))
-def test_an_error_names_the_first_row_that_is_not_positive(values: list[float], row: int, bad: float) -> None:
-    row %= len(values)
-    values[row] = bad
-    with pytest.raises(ValueError, match=re.escape(f"density must be finite and above zero, got {bad} at row {row}")):
-        as_column(values, name="density", length=len(values), positive=True)
-
-
-@given(
-    shape=npst.array_shapes(min_dims=1, max_dims=3, max_side=4),
-    length=st.integers(0, 5),
-)
-def test_any_other_shape_is_refused_and_shown(shape: tuple[int, ...], length: int) -> None:
-    if shape == (length,):
-        shape = (length + 1,)
-    expected = f"noise must be a number or have shape ({length},), got shape {shape}"
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        as_column(np.ones(shape), name="noise", length=length)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"noise must be finite and at least zero, got {bad} at row 1"):
-        as_column([1.0, bad], name="noise", length=2)
-
-
-def test_zero_is_at_least_zero_but_not_positive() -> None:
-    assert as_column(0.0, name="noise", length=2).tolist() == [0.0, 0.0]
-    with pytest.raises(ValueError, match=r"above zero, got 0\.0 at row 0"):
-        as_column(0.0, name="noise", length=2, positive=True)
+@pytest.mark.parametrize("shape", [(3,), (5,), (4, 1), (1, 4), (2, 2, 1)])
+def test_a_column_of_any_other_shape_is_refused_and_shown(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"noise must be a number or have shape (4,), got shape {shape}")):
+        as_column(np.ones(shape), name="noise", length=4)
 
 
 @pytest.mark.parametrize("values", ["loud", [1.0, "loud"], [[1.0], [1.0, 2.0]], 1j])
@@ -99,35 +72,37 @@ def test_what_is_no_number_is_refused_by_name(values: object) -> None:
         as_column(values, name="noise", length=2)
 
 
-def test_the_device_is_the_cpu_unless_asked_otherwise() -> None:
-    assert resolve_device(None) == torch.device("cpu")
-    assert resolve_device(torch.device("cpu")) == torch.device("cpu")
-
-
 @pytest.mark.parametrize("available", [True, False])
-def test_auto_takes_a_gpu_where_there_is_one(available: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_is_the_cpu_unless_asked_otherwise(available: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    assert resolve_device(None) == resolve_device(torch.device("cpu")) == torch.device("cpu")
     assert resolve_device("auto").type == ("cuda" if available else "cpu")
+    if available:
+        assert resolve_device("cuda:1") == torch.device("cuda:1")
 
 
-def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda:1", "'cuda:1' was asked for, but no GPU is available; use device='auto' or 'cpu'"),
+        ("abacus", "device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got 'abacus'"),
+    ],
+)
+def test_a_device_that_is_not_there_is_an_error(device: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="'cuda:1' was asked for, but no GPU is available; use device='auto' or 'cpu'"):
-        resolve_device("cuda:1")
+    with pytest.raises(ValueError, match=message):
+        resolve_device(device)
 
 
-def test_an_unknown_device_is_an_error_that_shows_it() -> None:
-    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda', 'cuda:N' or 'auto', got 'abacus'"):
-        resolve_device("abacus")
-
-
-@given(n=st.integers(0, 50), columns=st.integers(1, 30))
-def test_slices_cover_every_row_once_and_are_not_too_large(n: int, columns: int) -> None:
+@given(n=st.integers(0, 50), columns=st.integers(0, 30))
+def test_slices_cover_every_row_once_and_are_as_large_as_allowed(n: int, columns: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "SLICE_ENTRIES", 20)
         slices = list(row_slices(n, columns))
     assert [row for rows in slices for row in range(n)[rows]] == list(range(n))
-    assert all(rows.stop - rows.start <= max(1, 20 // columns) for rows in slices)
+    largest = max(1, 20 // max(1, columns))
+    assert all(rows.stop - rows.start == largest for rows in slices[:-1])
+    assert all(0 < rows.stop - rows.start <= largest for rows in slices[-1:])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float32, np.float64])
@@ -140,6 +115,23 @@ def test_truth_values_and_objects_become_numbers(values: object) -> None:
     matrix = as_matrix(values, name="X")
     assert matrix.dtype == np.float64
     np.testing.assert_array_equal(matrix, np.asarray(values, dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([["a"]], "X must be real numbers, got dtype <U1"),
+        (np.array([["a", 1]], dtype=object), "X must be numbers, got could not convert"),
+        ([1.0, 2.0], r"X must have shape \(n, d\), got shape \(2,\); use X.reshape\(-1, 1\) for a single column"),
+        (np.ones((2, 0)), r"X must have shape \(n, d\) with n and d at least 1, got shape \(2, 0\)"),
+        (np.ones((1, 2, 3)), r"X must have shape \(n, d\) with n and d at least 1, got shape \(1, 2, 3\)"),
+        (np.diag([0.0] * 8 + [np.inf]), "X must be finite, got inf at row 8, column 8"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_and_shown(values: object, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "SLICE_ENTRIES", 27)  # three rows of nine
+    with pytest.raises(ValueError, match=message):
+        as_matrix(values, name="X")
 
 
 @pytest.fixture

@@ -20,155 +20,72 @@ from lobal.core.complexity import (
     smoothness_of_fall,
     superior_density,
 )
+from tests.core.setting import tensor, uniform
 
-SMOOTHNESS = [0.5, 2.0, 7.0, math.inf]
-DIMENSIONS = [1.0, 2.0, 4.7]
-every_smoothness = pytest.mark.parametrize("smoothness", SMOOTHNESS)
-every_dimension = pytest.mark.parametrize("dimension", DIMENSIONS)
-
-
-def positive(generator: torch.Generator, n: int = 20) -> Tensor:
-    return 0.1 + torch.rand(n, dtype=torch.float64, generator=generator)
+CASES = [{"smoothness": a, "dimension": d} for a in (0.5, 2.0, 7.0, math.inf) for d in (1.0, 2.0, 4.7)]
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+every_smoothness = pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0, math.inf])
 
 
-def tensor(*values: float) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
+def positive(generator: torch.Generator, number: int) -> list[Tensor]:
+    """Several columns of twenty values."""
+    return [0.1 + uniform(generator, 20) for _ in range(number)]
 
 
-@pytest.mark.parametrize("expert", [0, 1, 2])
-def test_a_constant_gate_recovers_its_bandwidth(expert: int) -> None:
-    gate = torch.zeros(5, 3, dtype=torch.float64)
-    gate[:, expert] = 1.0
+def test_local_bandwidth_is_the_geometric_mean_weighted_by_the_gate(generator: torch.Generator) -> None:
     bandwidths = tensor(0.03, 0.2, 4.0)
-    torch.testing.assert_close(local_bandwidth(gate, bandwidths), bandwidths[expert].expand(5), rtol=1e-15, atol=0.0)
+    gate = torch.cat([torch.eye(3), torch.full((1, 3), 1.0 / 3.0), uniform(generator, 9, 3).softmax(1)])
+    torch.testing.assert_close(local_bandwidth(gate, bandwidths), bandwidths.pow(gate).prod(1))
 
 
-def test_an_even_gate_gives_the_geometric_mean() -> None:
-    gate = torch.full((2, 4), 0.25, dtype=torch.float64)
-    expected = tensor(1.0, 2.0, 4.0, 8.0).prod().pow(0.25).expand(2)
-    torch.testing.assert_close(local_bandwidth(gate, tensor(1.0, 2.0, 4.0, 8.0)), expected)
+@every_case
+def test_complexity_has_the_exponent_of_the_theorem(case: dict[str, float], generator: torch.Generator) -> None:
+    """d / (2 alpha + d), Eq. (eq:isotropicComplexityGPR).
+
+    It is that of Eq. (eq:isotropicComplexityLPS) for Q = alpha - 1, and the printed 1 / (2 alpha + d) for d = 1.
+    """
+    d, (bandwidth, density) = case["dimension"], positive(generator, 2)
+    expected = (1.0 / density) ** (d / (2.0 * case["smoothness"] + d)) / bandwidth**d
+    torch.testing.assert_close(local_complexity(bandwidth, density, **case), expected)
 
 
-def test_local_bandwidth_lies_between_the_extremes_and_scales_with_them(generator: torch.Generator) -> None:
-    gate = torch.rand(20, 3, dtype=torch.float64, generator=generator).softmax(1)
-    bandwidth = local_bandwidth(gate, tensor(0.1, 0.5, 3.0))
-    assert ((bandwidth > 0.1) & (bandwidth < 3.0)).all()
-    torch.testing.assert_close(local_bandwidth(gate, 7.0 * tensor(0.1, 0.5, 3.0)), 7.0 * bandwidth)
-
-
-@every_dimension
-def test_complexity_at_a_million_derivatives_equals_that_at_infinity(
-    dimension: float, generator: torch.Generator
-) -> None:
-    bandwidth, density = positive(generator), positive(generator)
-    nearly = local_complexity(bandwidth, density, smoothness=1e6, dimension=dimension)
-    at_infinity = local_complexity(bandwidth, density, smoothness=math.inf, dimension=dimension)
-    torch.testing.assert_close(nearly, at_infinity, rtol=1e-4, atol=0.0)
-    torch.testing.assert_close(at_infinity, bandwidth.pow(-dimension))
-
-
-@every_dimension
-def test_superior_density_at_a_million_derivatives_equals_that_at_infinity(
-    dimension: float, generator: torch.Generator
-) -> None:
-    values = [positive(generator) for _ in range(3)]
-    nearly = superior_density(*values, smoothness=1e6, dimension=dimension)
-    at_infinity = superior_density(*values, smoothness=math.inf, dimension=dimension)
-    torch.testing.assert_close(nearly, at_infinity, rtol=1e-4, atol=0.0)
-
-
-@every_dimension
-@pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0])
-def test_complexity_has_the_exponent_of_the_theorem(smoothness: float, dimension: float) -> None:
-    """d / (2 alpha + d), Eq. (eq:isotropicComplexityGPR)."""
-    one, two = local_complexity(tensor(1.0, 1.0), tensor(1.0, 2.0), smoothness=smoothness, dimension=dimension)
-    assert math.log2(one / two) == pytest.approx(dimension / (2.0 * smoothness + dimension))
-
-
-@pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0])
-def test_in_one_dimension_the_theorem_agrees_with_the_printed_exponent(
-    smoothness: float, generator: torch.Generator
-) -> None:
-    """1 / (2 alpha + d), as Eq. (eq:approxLFC) prints it."""
-    bandwidth, density = positive(generator), positive(generator)
-    printed = (1.0 / density).pow(1.0 / (2.0 * smoothness + 1.0)) / bandwidth
-    torch.testing.assert_close(local_complexity(bandwidth, density, smoothness=smoothness, dimension=1.0), printed)
-
-
-@every_dimension
-@pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0])
-def test_complexity_does_not_depend_on_where_the_data_lies(
-    smoothness: float, dimension: float, generator: torch.Generator
-) -> None:
+@every_case
+def test_complexity_does_not_depend_on_where_the_data_lies(case: dict[str, float], generator: torch.Generator) -> None:
     """Bandwidths that follow sigma = c (p n)^(-1/(2 alpha + d)) give c^-d whatever p, and up to a factor whatever n."""
-    c, p = positive(generator), positive(generator)
+    c, p = positive(generator, 2)
     for n in (10.0, 1000.0):
-        law = c * (p * n).pow(-1.0 / (2.0 * smoothness + dimension))
-        complexity = local_complexity(law, p, smoothness=smoothness, dimension=dimension)
-        torch.testing.assert_close(complexity / complexity[0], (c / c[0]).pow(-dimension))
+        law = c * (p * n).pow(-1.0 / (2.0 * case["smoothness"] + case["dimension"]))
+        complexity = local_complexity(law, p, **case)
+        torch.testing.assert_close(complexity / complexity[0], (c / c[0]).pow(-case["dimension"]))
 
 
-@every_smoothness
-def test_the_dimension_is_the_power_of_the_bandwidth(smoothness: float, generator: torch.Generator) -> None:
-    bandwidth, density = positive(generator), positive(generator)
-    one = local_complexity(bandwidth, density, smoothness=smoothness, dimension=3.0)
-    half = local_complexity(0.5 * bandwidth, density, smoothness=smoothness, dimension=3.0)
-    torch.testing.assert_close(half, 8.0 * one)
+@every_case
+def test_superior_density_has_the_exponents_of_the_paper(case: dict[str, float], generator: torch.Generator) -> None:
+    """Q = alpha - 1 turns Eq. (eq:GeneralizedOptimalSampling) into Eq. (eq:optimalSamplingFiniteLPS).
+
+    At alpha = infinity all exponents are one half, Eq. (eq:GeneralizedOptimalSamplingInfAlpha).
+    """
+    (complexity, q, noise), d = positive(generator, 3), case["dimension"]
+    twice = min(2.0 * case["smoothness"], 1e12)
+    expected = (complexity * q) ** ((twice + d) / (2.0 * twice + d)) * noise ** (twice / (2.0 * twice + d))
+    torch.testing.assert_close(superior_density(complexity, q, noise, **case), expected)
 
 
-@every_smoothness
-@every_dimension
-def test_superior_density_of_a_homogeneous_problem_is_constant(smoothness: float, dimension: float) -> None:
-    complexity, test_density, noise = (torch.full((6,), value, dtype=torch.float64) for value in (3.0, 0.5, 2.0))
-    density = superior_density(complexity, test_density, noise, smoothness=smoothness, dimension=dimension)
-    torch.testing.assert_close(density, density[0].expand(6), rtol=0.0, atol=0.0)
+FORMULAS = {local_complexity: 2, superior_density: 3, attainable_sample_size: 4}
 
 
-def test_superior_density_at_infinity_is_the_square_root(generator: torch.Generator) -> None:
-    """Eq. (eq:GeneralizedOptimalSamplingInfAlpha)."""
-    complexity, test_density, noise = (positive(generator) for _ in range(3))
-    density = superior_density(complexity, test_density, noise, smoothness=math.inf, dimension=3.0)
-    torch.testing.assert_close(density.square(), complexity * test_density * noise)
-
-
-@pytest.mark.parametrize("order", [1, 3])
-@every_dimension
-def test_superior_density_agrees_with_local_polynomials(
-    order: int, dimension: float, generator: torch.Generator
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("dimension", [1.0, 2.0, 4.7])
+def test_a_million_derivatives_equal_infinity(
+    formula: Callable[..., object], dimension: float, generator: torch.Generator
 ) -> None:
-    """Q = alpha - 1 turns Eq. (eq:GeneralizedOptimalSampling) into Eq. (eq:optimalSamplingFiniteLPS)."""
-    complexity, test_density, noise = (positive(generator) for _ in range(3))
-    twice = 2.0 * (order + 1)
-    optimal = (complexity * test_density) ** ((twice + dimension) / (2.0 * twice + dimension))
-    optimal = optimal * noise ** (twice / (2.0 * twice + dimension))
-    ours = superior_density(complexity, test_density, noise, smoothness=order + 1.0, dimension=dimension)
-    torch.testing.assert_close(ours, optimal)
-
-
-@pytest.mark.parametrize("order", [1, 3])
-@every_dimension
-def test_complexity_agrees_with_local_polynomials(order: int, dimension: float, generator: torch.Generator) -> None:
-    """Q = alpha - 1 turns Eq. (eq:isotropicComplexityGPR) into Eq. (eq:isotropicComplexityLPS) at v = 1, n = 1."""
-    bandwidth, density = positive(generator), positive(generator)
-    polynomial = (1.0 / density) ** (dimension / (2.0 * (order + 1) + dimension)) / bandwidth**dimension
-    ours = local_complexity(bandwidth, density, smoothness=order + 1.0, dimension=dimension)
-    torch.testing.assert_close(ours, polynomial)
-
-
-@every_smoothness
-@every_dimension
-@pytest.mark.parametrize("raised", [0, 1, 2])
-def test_superior_density_grows_with_complexity_test_density_and_noise(
-    raised: int, smoothness: float, dimension: float
-) -> None:
-    values = [tensor(1.0), tensor(1.0), tensor(1.0)]
-    before = superior_density(*values, smoothness=smoothness, dimension=dimension)
-    values[raised] = tensor(2.0)
-    assert superior_density(*values, smoothness=smoothness, dimension=dimension) > before
+    values = positive(generator, FORMULAS[formula])
+    nearly, at_infinity = (formula(*values, smoothness=alpha, dimension=dimension) for alpha in (1e6, math.inf))
+    torch.testing.assert_close(nearly, at_infinity, rtol=1e-4, atol=0.0)
 
 
 def test_inducing_target_is_the_geometric_mean_of_density_and_complexity(generator: torch.Generator) -> None:
-    density, complexity = positive(generator), positive(generator)
+    density, complexity = positive(generator, 2)
     torch.testing.assert_close(inducing_target(density, density), density)
     torch.testing.assert_close(inducing_target(density, complexity).square(), density * complexity)
 
@@ -179,36 +96,26 @@ def test_learning_rate_is_half_at_infinity_and_less_before() -> None:
     assert learning_rate(smoothness=2.0, dimension=1.0) == pytest.approx(0.4)
 
 
-@every_dimension
-@pytest.mark.parametrize("smoothness", [0.5, 2.0, 7.0])
-def test_the_smoothness_is_that_by_which_bandwidths_fall(
-    smoothness: float, dimension: float, generator: torch.Generator
-) -> None:
-    denser = 0.5 + torch.rand(50, dtype=torch.float64, generator=generator)
-    fall = -denser / (2.0 * smoothness + dimension)
-    assert smoothness_of_fall(fall, denser, dimension=dimension) == pytest.approx(smoothness)
-    assert smoothness_of_fall(torch.zeros_like(fall), denser, dimension=dimension) == math.inf
+@every_case
+def test_the_smoothness_is_that_by_which_bandwidths_fall(case: dict[str, float], generator: torch.Generator) -> None:
+    denser, dimension = 0.5 + uniform(generator, 50), case["dimension"]
+    fall = -denser / (2.0 * case["smoothness"] + dimension)
+    assert smoothness_of_fall(fall, denser, dimension=dimension) == pytest.approx(case["smoothness"])
     assert smoothness_of_fall(denser, denser, dimension=dimension) == math.inf
     assert smoothness_of_fall(-denser, denser, dimension=dimension) == 0.01
     with pytest.raises(ValueError, match="says nothing about smoothness"):
         smoothness_of_fall(fall, torch.zeros_like(denser), dimension=dimension)
 
 
-@every_smoothness
-@every_dimension
-def test_relative_sample_size_is_one_at_equal_errors(smoothness: float, dimension: float) -> None:
-    assert relative_sample_size(0.3, 0.3, smoothness=smoothness, dimension=dimension) == 1.0
-
-
-@every_smoothness
-@every_dimension
-def test_relative_sample_size_follows_the_learning_curves(smoothness: float, dimension: float) -> None:
+@every_case
+def test_relative_sample_size_follows_the_learning_curves(case: dict[str, float]) -> None:
     """With RMSE = C n^-tau for both designs, rho n active labels reach the error of n random ones."""
-    tau, n = learning_rate(smoothness=smoothness, dimension=dimension), 1000.0
+    tau, n = learning_rate(**case), 1000.0
     active, random = 0.8 * n**-tau, 1.3 * n**-tau
-    share = relative_sample_size(active, random, smoothness=smoothness, dimension=dimension)
+    share = relative_sample_size(active, random, **case)
     assert 0.8 * (share * n) ** -tau == pytest.approx(random)
-    assert share < 1.0
+    assert share < 1.0 == relative_sample_size(random, random, **case)
+    assert relative_sample_size(0.0, random, **case) == 0.0
 
 
 @pytest.mark.parametrize(("rmse", "rmse_random"), [(-0.5, 1.0), (0.5, 0.0), (math.nan, 1.0), (0.5, math.nan)])
@@ -217,16 +124,12 @@ def test_errors_below_zero_are_refused_and_shown(rmse: float, rmse_random: float
         relative_sample_size(rmse, rmse_random, smoothness=2.0, dimension=1.0)
 
 
-@every_smoothness
-@every_dimension
+@every_case
 def test_a_homogeneous_problem_attains_a_relative_sample_size_of_one(
-    smoothness: float, dimension: float, generator: torch.Generator
+    case: dict[str, float], generator: torch.Generator
 ) -> None:
-    constant, p_X = torch.full((20,), 3.0, dtype=torch.float64), positive(generator)
-    rho = attainable_sample_size(
-        constant, torch.ones_like(p_X), constant, p_X, smoothness=smoothness, dimension=dimension
-    )
-    assert rho == pytest.approx(1.0)
+    constant, p_X = torch.full((20,), 3.0).double(), positive(generator, 1)[0]
+    assert attainable_sample_size(constant, torch.ones_like(p_X), constant, p_X, **case) == pytest.approx(1.0)
 
 
 @given(
@@ -241,44 +144,34 @@ def test_the_superior_density_never_needs_more_labels_than_random_sampling(
     assert 0.0 < rho <= 1.0 + 1e-9
 
 
-@every_smoothness
-@pytest.mark.parametrize("scaled", [0, 1, 2, 3])
+@every_case
 def test_the_attainable_sample_size_does_not_depend_on_constant_factors(
-    scaled: int, smoothness: float, generator: torch.Generator
+    case: dict[str, float], generator: torch.Generator
 ) -> None:
-    values = [positive(generator) for _ in range(4)]
-    before = attainable_sample_size(*values, smoothness=smoothness, dimension=2.0)
-    values[scaled] = 1000.0 * values[scaled]
-    assert attainable_sample_size(*values, smoothness=smoothness, dimension=2.0) == pytest.approx(before)
+    values = positive(generator, 4)
+    scaled = [factor * column for factor, column in zip((1e3, 0.1, 30.0, 7.0), values, strict=True)]
+    assert attainable_sample_size(*scaled, **case) == pytest.approx(attainable_sample_size(*values, **case))
 
 
-def test_the_attainable_sample_size_at_a_million_derivatives_is_that_at_infinity(generator: torch.Generator) -> None:
-    values = [positive(generator) for _ in range(4)]
-    nearly, at_infinity = (attainable_sample_size(*values, smoothness=a, dimension=3.0) for a in (1e6, math.inf))
-    assert nearly == pytest.approx(at_infinity, rel=1e-4)
-
-
-@every_smoothness
-@every_dimension
+@every_case
 def test_the_attainable_sample_size_compares_integrated_errors(
-    smoothness: float, dimension: float, generator: torch.Generator
+    case: dict[str, float], generator: torch.Generator
 ) -> None:
     """On a uniform pool: MISE(p) = C_n int q LFC (v / p)^s with rate n^-s, at the superior density and at q."""
-    complexity, q, noise = (positive(generator) for _ in range(3))
-    s = 1.0 if math.isinf(smoothness) else 2.0 * smoothness / (2.0 * smoothness + dimension)
+    complexity, q, noise = positive(generator, 3)
+    s = 2.0 * learning_rate(**case)
     q = q / q.mean()
     best = (q * complexity * noise**s).pow(1.0 / (1.0 + s)).mean() ** (1.0 + s)
     random = (q * complexity * (noise / q) ** s).mean()
-    rho = attainable_sample_size(complexity, q, noise, torch.ones_like(q), smoothness=smoothness, dimension=dimension)
+    rho = attainable_sample_size(complexity, q, noise, torch.ones_like(q), **case)
     assert rho == pytest.approx((best / random).item() ** (1.0 / s))
 
 
 @pytest.mark.parametrize(("level", "share"), [(100.0, 0.1), (4.0, 0.5), (1e4, 0.01)])
 def test_a_complexity_of_two_levels_has_a_closed_form(level: float, share: float) -> None:
     """(1 + share (sqrt(level) - 1))^2 / (1 + share (level - 1)) at alpha = infinity."""
-    n = 1000
-    complexity = torch.where(torch.arange(n) < share * n, level, 1.0).double()
-    one = torch.ones(n, dtype=torch.float64)
+    complexity = torch.where(torch.arange(1000) < share * 1000, level, 1.0).double()
+    one = torch.ones_like(complexity)
     rho = attainable_sample_size(complexity, one, one, one, smoothness=math.inf, dimension=2.0)
     assert rho == pytest.approx((1.0 + share * (math.sqrt(level) - 1.0)) ** 2 / (1.0 + share * (level - 1.0)))
 
@@ -288,12 +181,11 @@ def test_the_attainable_sample_size_does_not_depend_on_how_the_pool_lies(
     smoothness: float, generator: torch.Generator
 ) -> None:
     """The same integrals from a uniform pool and from one of density 2x."""
-    u = torch.rand(400_000, dtype=torch.float64, generator=generator)
+    u = uniform(generator, 400_000)
 
     def rho(x: Tensor, p_X: Tensor) -> float:
-        return attainable_sample_size(
-            0.1 + x.square(), torch.ones_like(x), 1.0 + x, p_X, smoothness=smoothness, dimension=1.0
-        )
+        values = (0.1 + x.square(), torch.ones_like(x), 1.0 + x, p_X)
+        return attainable_sample_size(*values, smoothness=smoothness, dimension=1.0)
 
     assert rho(u.sqrt(), 2.0 * u.sqrt()) == pytest.approx(rho(u, torch.ones_like(u)), abs=0.01)
 
@@ -306,25 +198,20 @@ def test_where_nothing_is_predicted_costs_nothing(smoothness: float) -> None:
     assert rho == pytest.approx(without)
 
 
-FORMULAS: dict[str, Callable[..., object]] = {
-    "complexity": lambda **options: local_complexity(tensor(1.0), tensor(1.0), **options),
-    "density": lambda **options: superior_density(tensor(1.0), tensor(1.0), tensor(1.0), **options),
-    "rate": learning_rate,
-    "attainable": lambda **options: attainable_sample_size(*[tensor(1.0)] * 4, **options),
-    "share": lambda **options: relative_sample_size(1.0, 2.0, **options),
-}
-every_formula = pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS.keys())
+CALLS: list[Callable[..., object]] = [
+    lambda **case: local_complexity(tensor(1.0), tensor(1.0), **case),
+    lambda **case: superior_density(tensor(1.0), tensor(1.0), tensor(1.0), **case),
+    lambda **case: attainable_sample_size(*[tensor(1.0)] * 4, **case),
+    lambda **case: relative_sample_size(1.0, 2.0, **case),
+    learning_rate,
+]
 
 
-@every_formula
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, -math.inf])
-def test_a_smoothness_that_is_not_positive_is_refused_and_shown(formula: Callable[..., object], bad: float) -> None:
-    with pytest.raises(ValueError, match=rf"smoothness alpha must exceed zero \(math.inf is allowed\), got {bad}"):
-        formula(smoothness=bad, dimension=1.0)
-
-
-@every_formula
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_a_dimension_that_is_not_positive_is_refused_and_shown(formula: Callable[..., object], bad: float) -> None:
+@pytest.mark.parametrize("formula", CALLS)
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, -math.inf, math.inf])
+def test_an_impossible_smoothness_or_dimension_is_refused_and_shown(formula: Callable[..., object], bad: float) -> None:
     with pytest.raises(ValueError, match=f"dimension must be positive and finite, got {bad}"):
         formula(smoothness=2.0, dimension=bad)
+    if bad < math.inf or math.isnan(bad):
+        with pytest.raises(ValueError, match=rf"smoothness alpha must exceed zero \(math.inf is allowed\), got {bad}"):
+            formula(smoothness=bad, dimension=1.0)

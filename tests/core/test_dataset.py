@@ -1,39 +1,42 @@
+import pytest
 import torch
 
 from lobal.core.dataset import LabelledSet
 
+COLUMNS = ("X", "y", "weight", "noise", "spread")
 
-def labelled(n: int, *, noise: bool) -> LabelledSet:
+
+def labelled(n: int, **optional: float) -> LabelledSet:
     column = torch.arange(n, dtype=torch.float64)
-    return LabelledSet(X=column[:, None], y=2.0 * column, weight=1.0 + column, noise=3.0 + column if noise else None)
+    more = {name: value + column for name, value in optional.items()}
+    return LabelledSet(X=column[:, None], y=2.0 * column, weight=1.0 + column, **more)
 
 
-def test_the_length_is_the_number_of_labels() -> None:
-    assert len(labelled(5, noise=False)) == 5
+@pytest.mark.parametrize("rows", [torch.tensor([3, 1]), torch.tensor([True, False, False, True]), slice(1, 3)])
+def test_rows_are_taken_from_every_column(rows: torch.Tensor | slice) -> None:
+    whole = labelled(4, noise=3.0, spread=5.0)
+    part = whole[rows]
+    assert len(part) == 2
+    for name in COLUMNS:
+        assert torch.equal(getattr(part, name), getattr(whole, name)[rows])
+    assert labelled(4)[rows].noise is None
 
 
-def test_rows_are_taken_from_every_column() -> None:
-    part = labelled(5, noise=True)[torch.tensor([3, 1])]
-    assert part.X[:, 0].tolist() == [3.0, 1.0]
-    assert part.y.tolist() == [6.0, 2.0]
-    assert part.weight.tolist() == [4.0, 2.0]
-    assert part.noise is not None
-    assert part.noise.tolist() == [6.0, 4.0]
-
-
-def test_a_mask_selects_rows_too() -> None:
-    part = labelled(4, noise=False)[torch.tensor([True, False, False, True])]
-    assert part.y.tolist() == [0.0, 6.0]
-    assert part.noise is None
+def test_a_device_is_that_of_every_column() -> None:
+    moved = labelled(3, spread=5.0).to("meta")
+    assert [getattr(moved, name).device.type for name in COLUMNS if name != "noise"] == ["meta"] * 4
+    assert moved.noise is None
 
 
 def test_a_split_set_joined_again_is_the_whole() -> None:
-    whole = labelled(6, noise=True)
-    joined = LabelledSet.joined(whole[torch.arange(4)], whole[torch.arange(4, 6)])
-    for name in ("X", "y", "weight", "noise"):
-        torch.testing.assert_close(getattr(joined, name), getattr(whole, name))
+    whole = labelled(6, noise=3.0, spread=5.0)
+    joined = LabelledSet.joined(whole[:4], whole[4:])
+    for name in COLUMNS:
+        assert torch.equal(getattr(joined, name), getattr(whole, name))
 
 
 def test_joined_sets_know_their_noise_only_if_both_do() -> None:
-    assert LabelledSet.joined(labelled(2, noise=True), labelled(3, noise=False)).noise is None
-    assert LabelledSet.joined(labelled(2, noise=False), labelled(3, noise=False)).noise is None
+    for second in (labelled(3), labelled(3, spread=5.0)):
+        joined = LabelledSet.joined(labelled(2, noise=3.0), second)
+        assert joined.noise is None
+        assert joined.spread is None

@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,20 +17,6 @@ from lobal.core.files import FORMAT_VERSION, load_record, make_folder, remove_un
 FIELDS = {"kernel": "gaussian", "kappa": 2, "scores": [0.5, 0.25], "nested": {"empty": None, "alpha": float("inf")}}
 
 
-exploded: list[str] = []
-
-
-class Bomb:
-    """What unpickling would set off."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return explode, ("bang",)
-
-
-def explode(sound: str) -> None:
-    exploded.append(sound)
-
-
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     tensors = {
         "double": torch.linspace(0.0, 1.0, 6, dtype=torch.float64).reshape(2, 3),
@@ -37,22 +24,13 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
         "scalar": torch.tensor(3.0, dtype=torch.float64),
         "whole": torch.arange(3),
         "empty": torch.zeros(0, 4),
+        "transposed": torch.arange(6.0).reshape(2, 3).mT,
     }
-    save_record(tmp_path / "model", tensors, FIELDS)
-    loaded, fields = load_record(tmp_path / "model")
-    torch.testing.assert_close(loaded, tensors, rtol=0.0, atol=0.0, equal_nan=True)
-    assert fields == {"format": FORMAT_VERSION, **FIELDS}
-
-
-def test_a_transposed_tensor_comes_back_as_it_was(tmp_path: Path) -> None:
-    transposed = torch.arange(6.0).reshape(2, 3).mT
-    save_record(str(tmp_path / "model"), {"transposed": transposed}, {})
-    torch.testing.assert_close(load_record(str(tmp_path / "model"))[0]["transposed"], transposed)
-
-
-def test_a_record_without_tensors_comes_back_as_it_was(tmp_path: Path) -> None:
-    save_record(tmp_path / "model", {}, FIELDS)
-    assert load_record(tmp_path / "model") == ({}, {"format": FORMAT_VERSION, **FIELDS})
+    for path, expected in ((tmp_path / "model", tensors), (str(tmp_path / "model"), {})):
+        save_record(path, expected, FIELDS)
+        loaded, fields = load_record(path)
+        torch.testing.assert_close(loaded, expected, rtol=0.0, atol=0.0, equal_nan=True)
+        assert fields == {"format": FORMAT_VERSION, **FIELDS}
 
 
 def test_saving_replaces_what_was_there(tmp_path: Path) -> None:
@@ -107,14 +85,7 @@ def test_readers_never_see_half_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == b"new"
 
 
-def test_the_name_of_a_written_file_is_flushed_with_its_folder(tmp_path: Path, flushed: list[int]) -> None:
-    write_atomically(tmp_path / "text", b"new")
-    assert flushed == [(tmp_path / "text").stat().st_ino, tmp_path.stat().st_ino]
-
-
-def test_a_file_system_that_cannot_flush_folders_is_put_up_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_systems_need_not_be_able_to_flush_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", failing_on_folders(errno.EINVAL))
     write_atomically(tmp_path / "text", b"new")
     monkeypatch.setattr(os, "fsync", failing_on_folders(errno.EIO))
@@ -122,9 +93,14 @@ def test_a_file_system_that_cannot_flush_folders_is_put_up_with(
         write_atomically(tmp_path / "text", b"new")
 
 
+def test_the_name_of_a_written_file_is_flushed_with_its_folder(tmp_path: Path, flushed: list[int]) -> None:
+    write_atomically(tmp_path / "text", b"new")
+    assert flushed == [(tmp_path / "text").stat().st_ino, tmp_path.stat().st_ino]
+
+
 def test_a_made_folder_is_flushed_with_all_that_were_made_above_it(tmp_path: Path, flushed: list[int]) -> None:
-    make_folder(tmp_path / "a" / "b")
-    make_folder(tmp_path / "a" / "b")
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b")
     assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
 
 
@@ -156,6 +132,11 @@ def test_a_newer_format_is_refused_with_advice(tmp_path: Path) -> None:
         load_record(tmp_path / "model")
 
 
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return sys.exit, ("unpickled",)
+
+
 GARBAGE = {
     "nothing": b"",
     "text": b"this is a poem, not a model, and a long one at that",
@@ -167,6 +148,8 @@ GARBAGE = {
     "fields that are no table": save({}, {"lobal": "[1]"}),
     "fields without a format": save({}, {"lobal": "{}"}),
     "a format that is no number": save({}, {"lobal": '{"format": "one"}'}),
+    "a truncated record": save({"weight": torch.ones(100)}, {"lobal": '{"format": 1}'})[:-8],
+    "a pickle": pickle.dumps(Bomb()),
 }
 
 
@@ -177,21 +160,6 @@ def test_what_lobal_did_not_save_is_refused_by_name(content: bytes, tmp_path: Pa
         load_record(tmp_path / "model")
 
 
-def test_a_truncated_record_is_refused(tmp_path: Path) -> None:
-    save_record(tmp_path / "model", {"weight": torch.ones(100)}, FIELDS)
-    content = (tmp_path / "model").read_bytes()
-    (tmp_path / "model").write_bytes(content[:-8])
-    with pytest.raises(ValueError, match="is not a file that lobal saved"):
-        load_record(tmp_path / "model")
-
-
 def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_record(tmp_path / "nowhere")
-
-
-def test_loading_never_unpickles(tmp_path: Path) -> None:
-    (tmp_path / "model").write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(ValueError, match="is not a file that lobal saved"):
-        load_record(tmp_path / "model")
-    assert not exploded

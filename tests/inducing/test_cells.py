@@ -1,13 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from lobal.inducing.cells import cell_means, cell_points, equal_cells, longest_coordinate
-
-
-def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:
-    return torch.rand(n, d, dtype=torch.float64, generator=generator)
+from tests.inducing.setting import uniform
 
 
 @pytest.mark.parametrize("m", [1, 7, 64])
@@ -30,15 +26,6 @@ def test_the_longest_coordinate_is_along_the_first_principal_axis(rng: np.random
     t = rng.standard_normal(500)
     X = np.outer(t, [3.0, 1.0, 2.0]) + 0.1 * rng.standard_normal((500, 3))
     assert abs(np.corrcoef(longest_coordinate(X, np.ones(500)), t)[0, 1]) > 0.999
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-def test_denser_regions_get_their_share_of_points(d: int, generator: torch.Generator) -> None:
-    """Nine to one, where k-means in two dimensions gives three to one."""
-    dense, thin = uniform(generator, 3600, d), uniform(generator, 400, d)
-    dense[:, 0] -= 1.0
-    points = cell_points(torch.cat([dense, thin]), 100, generator=generator)
-    assert 0.85 < (points[:, 0] < 0.0).double().mean() < 0.94
 
 
 def test_lloyd_steps_bring_points_closer_to_the_inputs(generator: torch.Generator) -> None:

@@ -14,10 +14,7 @@ from lobal.inducing.distributional import (
     seeds,
 )
 from lobal.inducing.spacing import BLOCK_ENTRIES, assignment, euclidean
-
-
-def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:
-    return torch.rand(n, d, dtype=torch.float64, generator=generator)
+from tests.inducing.setting import seeded, uniform
 
 
 def periodic(A: Tensor, B: Tensor) -> Tensor:
@@ -32,21 +29,6 @@ def inertia(X: Tensor, rows: Tensor, weight: Tensor) -> float:
     return (weight * torch.where(distance > 0.0, distance, 1.0).log()).sum().item()
 
 
-def test_points_are_rows_of_the_sample(generator: torch.Generator) -> None:
-    X = uniform(generator, 300)
-    points = distributional_points(X, 25, generator=generator)
-    assert euclidean(points, X).min(1).values.max() == 0.0
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-def test_denser_regions_get_their_share_of_centres(d: int, generator: torch.Generator) -> None:
-    """Centres follow p itself: with p nine to one, nine to one, where those of k-means are three to one for d = 2."""
-    dense, thin = uniform(generator, 3600, d), uniform(generator, 400, d)
-    dense[:, 0] -= 1.0
-    centres = distributional_points(torch.cat([dense, thin]), 100, generator=generator)
-    assert 0.85 < (centres[:, 0] < 0.0).double().mean() < 0.94
-
-
 def test_a_periodic_distance_spreads_points_around_the_circle(generator: torch.Generator) -> None:
     """The sample fills the circle but for its rotation: the gap across zero is a gap like any other."""
     X = uniform(generator, 2000, 1)
@@ -58,11 +40,8 @@ def test_a_periodic_distance_spreads_points_around_the_circle(generator: torch.G
 
 def test_a_rotation_of_the_circle_rotates_the_points(generator: torch.Generator) -> None:
     X = torch.randperm(4096, generator=generator)[:500, None].double() / 4096  # differences without rounding
-    rows = [
-        distributional_rows((X + shift) % 1.0, 20, generator=torch.Generator().manual_seed(0), distance=periodic)
-        for shift in (0.0, 0.25)
-    ]
-    assert torch.equal(*rows)
+    turned = ((X + shift) % 1.0 for shift in (0.0, 0.25))
+    assert torch.equal(*(distributional_rows(Z, 20, generator=seeded(), distance=periodic) for Z in turned))
 
 
 def test_a_distance_may_look_objects_up_by_row_number(generator: torch.Generator) -> None:
@@ -73,14 +52,14 @@ def test_a_distance_may_look_objects_up_by_row_number(generator: torch.Generator
     def between(A: Tensor, B: Tensor) -> Tensor:
         return euclidean(objects[A[:, 0].long()], objects[B[:, 0].long()])
 
-    rows = distributional_rows(numbers, 15, generator=torch.Generator().manual_seed(1), distance=between)
-    assert torch.equal(rows, distributional_rows(objects, 15, generator=torch.Generator().manual_seed(1)))
+    rows = distributional_rows(numbers, 15, generator=seeded(), distance=between)
+    assert torch.equal(rows, distributional_rows(objects, 15, generator=seeded()))
 
 
 def test_lloyd_steps_lower_the_inertia(generator: torch.Generator) -> None:
     X, weight = uniform(generator, 1500), torch.ones(1500, dtype=torch.float64)
-    start = seeds(X, 40, weight, euclidean, generator=torch.Generator().manual_seed(3))
-    rows = distributional_rows(X, 40, generator=torch.Generator().manual_seed(3))
+    start = seeds(X, 40, weight, euclidean, generator=seeded(3))
+    rows = distributional_rows(X, 40, generator=seeded(3))
     assert inertia(X, rows, weight) < inertia(X, start, weight) - 10.0
 
 
@@ -96,16 +75,14 @@ def test_the_medoid_has_the_smallest_sum_of_log_distances(generator: torch.Gener
 
 def test_units_of_distance_do_not_matter(generator: torch.Generator) -> None:
     X, weight = uniform(generator, 300), uniform(generator, 300, 1)[:, 0]
-    rows = [
-        distributional_rows(unit * X, 20, generator=torch.Generator().manual_seed(0), weight=weight)
-        for unit in (1.0, 1024.0)
-    ]
-    assert torch.equal(*rows)
+    units = (1.0, 1024.0)
+    assert torch.equal(*(distributional_rows(unit * X, 20, generator=seeded(), weight=weight) for unit in units))
 
 
-def test_points_of_weight_zero_are_never_chosen(generator: torch.Generator) -> None:
+def test_points_are_rows_of_positive_weight(generator: torch.Generator) -> None:
     X = uniform(generator, 400)
     points = distributional_points(X, 20, generator=generator, weight=(X[:, 0] < 0.3).double())
+    assert euclidean(points, X).min(1).values.max() == 0.0
     assert points[:, 0].max() < 0.3
 
 

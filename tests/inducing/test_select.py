@@ -1,32 +1,18 @@
 """The public choice of inducing points: arguments, types and errors."""
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
 
-import lobal.inducing
 from lobal.core.kernels import gaussian, squared_distances
 from lobal.inducing import select, select_inducing
+from tests.inducing.setting import deviation, falling, seeded
 
 
 def kernel(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return gaussian(squared_distances(A / 0.2, B / 0.2))
-
-
-def falling(rng: np.random.Generator, n: int, d: int, rate: float = 2.0) -> np.ndarray:
-    """A sample from p ~ exp(-rate x_1) on the unit box."""
-    X = rng.random((n, d))
-    X[:, 0] = -np.log1p(-X[:, 0] * (1.0 - math.exp(-rate))) / rate
-    return X
-
-
-def deviation(points: np.ndarray, rate: float) -> float:
-    """The largest difference between the distribution functions of the points and of exp(-rate x_1)."""
-    return float(kstest(np.expm1(-rate * points[:, 0]) / math.expm1(-rate), "uniform").statistic)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +30,10 @@ def test_arrays_and_tensors_give_the_same_points(d: int, rng: np.random.Generato
     X = rng.random((200, d))
     weight = np.exp(-X[:, 0])
     points = select(X, 12, weight=weight, seed=3)
-    tensor = select(torch.as_tensor(X), 12, weight=torch.as_tensor(weight), seed=torch.Generator().manual_seed(3))
-    inner = select_inducing(
-        torch.as_tensor(X), 12, weight=torch.as_tensor(weight), generator=torch.Generator().manual_seed(3)
-    )
+    X, weight = torch.as_tensor(X), torch.as_tensor(weight)
     assert isinstance(points, np.ndarray)
-    np.testing.assert_array_equal(points, tensor.numpy())
-    np.testing.assert_array_equal(points, inner.numpy())
+    np.testing.assert_array_equal(points, select(X, 12, weight=weight, seed=seeded(3)).numpy())
+    np.testing.assert_array_equal(points, select_inducing(X, 12, weight=weight, generator=seeded(3)).numpy())
 
 
 @pytest.mark.parametrize(("given", "kept"), [(np.float32, np.float32), (np.float64, np.float64), (int, np.float64)])
@@ -64,17 +47,17 @@ def test_the_type_is_that_of_the_inputs(given: type, kept: type, rng: np.random.
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("name", ["complexity", "target"])
 def test_points_follow_the_geometric_mean_of_density_and_complexity(
-    name: str, known: bool, d: int, rng: np.random.Generator
+    name: str, known: bool, d: int, generator: torch.Generator
 ) -> None:
     """p ~ exp(-2 x) and LFC ~ exp(-8 x) give the target exp(-5 x), whether p is given or estimated."""
-    X = falling(rng, 3000, d)
+    X = falling(generator, 3000, d).numpy()
     density = np.exp(-2.0 * X[:, 0]) if known else None
     values = 7.0 * np.exp(-(8.0 if name == "complexity" else 5.0) * X[:, 0])
     assert deviation(select(X, 80, density=density, **{name: values}), 5.0) < (0.08 if d == 1 else 0.13)
 
 
 def test_factors_of_density_and_complexity_do_not_matter(rng: np.random.Generator) -> None:
-    X = falling(rng, 500, 2)
+    X = rng.random((500, 2))
     complexity, density = np.exp(X[:, 1]), np.exp(-2.0 * X[:, 0])
     expected = select(X, 30, complexity=complexity, density=density)
     np.testing.assert_allclose(select(X, 30, complexity=100.0 * complexity, density=0.01 * density), expected)
@@ -132,7 +115,3 @@ def test_bad_input_is_an_error_that_shows_it(given: dict[str, Any], message: str
     arguments = {"X": rng.random((50, 2)), "m": 5, **given}
     with pytest.raises(ValueError, match=message):
         select(**arguments)
-
-
-def test_the_choice_is_public() -> None:
-    assert lobal.inducing.select is select

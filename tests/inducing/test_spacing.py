@@ -3,10 +3,7 @@ import torch
 from torch import Tensor
 
 from lobal.inducing.spacing import BLOCK_ENTRIES, NEIGHBOURS, distance_blocks, euclidean, local_spacing
-
-
-def uniform(generator: torch.Generator, n: int, d: int) -> Tensor:
-    return torch.rand(n, d, dtype=torch.float64, generator=generator)
+from tests.inducing.setting import uniform
 
 
 @pytest.mark.parametrize(("d", "lowest", "highest"), [(1, 0.9, 1.1), (2, 1.7, 2.2), (5, 3.8, 5.5)])
@@ -30,8 +27,7 @@ def test_four_times_the_density_has_half_the_spacing_in_two_dimensions(generator
 
 @pytest.mark.parametrize("X", [torch.zeros(5, 2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)])
 def test_points_without_distance_have_spacing_one(X: Tensor, generator: torch.Generator) -> None:
-    spacing = local_spacing(X, euclidean, generator=generator)
-    assert (spacing.radius == 1.0).all()
+    assert (local_spacing(X, euclidean, generator=generator).radius == 1.0).all()
 
 
 def test_blocks_cover_all_rows_and_stay_small(generator: torch.Generator) -> None:

@@ -1,13 +1,9 @@
 import pytest
 import torch
-from torch import Tensor
 
 from lobal.inducing.svgd import RELATIVE_BANDWIDTH, bandwidth, movement, svgd_points
 from lobal.inducing.target import Bounds, Surrogate, TargetDensity
-
-
-def uniform(generator: torch.Generator, n: int, d: int = 2) -> Tensor:
-    return torch.rand(n, d, dtype=torch.float64, generator=generator)
+from tests.inducing.setting import uniform
 
 
 def box(d: int = 2) -> Bounds:
@@ -40,8 +36,7 @@ def test_particles_stay_in_bounds_that_are_given(generator: torch.Generator) -> 
 def test_particles_do_not_gather_at_the_bounds(generator: torch.Generator) -> None:
     """Mirror images push from outside, where no particles are."""
     points = svgd_points(uniform(generator, 2000), 64, generator=generator)
-    edge = torch.minimum(points, 1.0 - points).min(1).values
-    assert (edge < 1 / 64).sum() < 8
+    assert (torch.minimum(points, 1.0 - points).min(1).values < 1 / 64).sum() < 8
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -76,25 +71,15 @@ def test_bandwidths_shrink_with_the_root_of_the_target() -> None:
     torch.testing.assert_close(h, RELATIVE_BANDWIDTH / torch.tensor([2.0, 4.0, 6.0, 8.0], dtype=torch.float64))
 
 
-def movement_of(particles: Tensor, generator: torch.Generator) -> Tensor:
-    """Where particles go for a uniform target on the unit square."""
-    X = uniform(generator, 20_000)
+def test_a_grid_is_almost_at_rest_and_a_particle_out_of_place_driven_back(generator: torch.Generator) -> None:
+    """For a uniform target on the unit square."""
+    X, ticks = uniform(generator, 20_000), (torch.arange(8, dtype=torch.float64) + 0.5) / 8
     target = TargetDensity.of(X, torch.ones_like(X[:, 0]), box(), neighbours=256)
     surrogate = Surrogate.of(X, torch.ones_like(X[:, 0]), box(), generator=generator)
-    return movement(particles, target, surrogate, box())
-
-
-def test_a_grid_of_the_target_is_almost_at_rest(generator: torch.Generator) -> None:
-    ticks = (torch.arange(8, dtype=torch.float64) + 0.5) / 8
-    moved = movement_of(torch.cartesian_prod(ticks, ticks), generator)
-    assert moved.norm(dim=1).max() < 0.15 / 8
-
-
-def test_a_particle_out_of_place_is_driven_back(generator: torch.Generator) -> None:
-    ticks = (torch.arange(8, dtype=torch.float64) + 0.5) / 8
     particles = torch.cartesian_prod(ticks, ticks)
+    assert movement(particles, target, surrogate, box()).norm(dim=1).max() < 0.15 / 8
     particles[27, 0] += 0.05
-    moved = movement_of(particles, generator)
+    moved = movement(particles, target, surrogate, box())
     assert moved[27, 0] < -0.01
     assert moved[27, 1].abs() < 0.005
 
