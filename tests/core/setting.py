@@ -18,5 +18,10 @@ def normal(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
+def covariance(generator: torch.Generator, d: int) -> Tensor:
+    A = uniform(generator, d, d)
+    return A @ A.mT + 0.3 * torch.eye(d, dtype=torch.float64)
+
+
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)

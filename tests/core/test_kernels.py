@@ -1,5 +1,3 @@
-import logging
-
 import gpytorch
 import numpy as np
 import pytest
@@ -10,26 +8,19 @@ from torch import Tensor
 from lobal.core import kernels
 from lobal.core.kernels import (
     KERNELS,
-    LARGEST_JITTER,
     Kernel,
     WhitenedFeatures,
     gaussian,
     gram_matrices,
     kernel_named,
     rows_at_once,
-    safe_cholesky,
     scale_inputs,
     squared_distances,
 )
-from tests.core.setting import EXACT, tensor, uniform
+from tests.core.setting import EXACT, covariance, tensor, uniform
 
 ORDERS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "gaussian": np.inf}
 every_kernel = pytest.mark.parametrize("name", sorted(KERNELS))
-
-
-def covariance(generator: torch.Generator, d: int) -> Tensor:
-    A = uniform(generator, d, d)
-    return A @ A.mT + 0.3 * torch.eye(d, dtype=torch.float64)
 
 
 def features_at(Z: Tensor, *, shared_bandwidth: Tensor, kernel: Kernel = gaussian) -> WhitenedFeatures:
@@ -152,81 +143,3 @@ def test_features_of_many_points_survive_a_singular_kernel_matrix(generator: tor
     phi = features_at(Z, shared_bandwidth=tensor(1.0))(uniform(generator, 30, 1))
     assert torch.isfinite(phi).all()
     assert (phi.square().sum(-1) < 1.0 + 1e-6).all()
-
-
-def with_least_eigenvalue(least: float) -> Tensor:
-    """A 4 x 4 matrix of trace four whose smallest eigenvalue is the given one."""
-    rotation = torch.linalg.qr(torch.arange(16, dtype=torch.float64).reshape(4, 4).sin()).Q
-    return rotation @ torch.diag(tensor(least, 1.0, 1.0, 2.0 - least)) @ rotation.mT
-
-
-@pytest.mark.parametrize(
-    ("least", "expected"), [(0.5, 1e-10), (-3e-10, 1e-9), (-3e-8, 1e-7), (-3e-5, 1e-4), (-5e-3, LARGEST_JITTER)]
-)
-def test_cholesky_takes_the_least_power_of_ten_that_works(least: float, expected: float) -> None:
-    K = with_least_eigenvalue(least)
-    lower, jitter = safe_cholesky(K)
-    diagonal = K.diagonal().diag()
-    assert jitter.item() == pytest.approx(expected, rel=1e-9, abs=0.0)
-    assert least > 0.0 or torch.linalg.cholesky_ex(K + 0.1 * jitter * diagonal).info > 0
-    torch.testing.assert_close(lower @ lower.mT, K + jitter * diagonal, **EXACT)
-    assert torch.equal(lower, lower.tril())
-
-
-def test_cholesky_begins_with_the_jitter_asked_for_and_may_leave_it_in_place(generator: torch.Generator) -> None:
-    K = covariance(generator, 5)
-    lower, jitter = safe_cholesky(K, first_jitter=0.0)
-    assert jitter.item() == 0.0
-    torch.testing.assert_close(lower, torch.linalg.cholesky(K), **EXACT)
-    singular = with_least_eigenvalue(-3e-8)
-    lower, jitter = safe_cholesky(singular, first_jitter=0.0, in_place=True)
-    assert jitter.item() == pytest.approx(1e-7)
-    torch.testing.assert_close(lower @ lower.mT, singular, **EXACT)
-    torch.testing.assert_close(singular.diagonal(), (1.0 + jitter) * with_least_eigenvalue(-3e-8).diagonal(), **EXACT)
-
-
-def test_cholesky_chooses_the_jitter_matrix_by_matrix() -> None:
-    batch = torch.stack([with_least_eigenvalue(least) for least in (0.5, -3e-8, -3e-4)])
-    lower, jitter = safe_cholesky(batch)
-    torch.testing.assert_close(jitter, tensor(1e-10, 1e-7, 1e-3), rtol=1e-9, atol=0.0)
-    torch.testing.assert_close(lower, torch.stack([safe_cholesky(K).lower for K in batch]), **EXACT)
-
-
-def test_jitter_is_relative_to_each_diagonal_entry() -> None:
-    units = tensor(1e-6, 1.0, 1.0, 1e6)
-    K = with_least_eigenvalue(0.5)
-    expected = units[:, None] * safe_cholesky(K).lower
-    torch.testing.assert_close(safe_cholesky(K * units * units[:, None]).lower, expected, rtol=1e-9, atol=0.0)
-
-
-def test_jitter_that_grows_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, safe_cholesky.__module__):
-        safe_cholesky(with_least_eigenvalue(0.5))
-        assert not caplog.messages
-        safe_cholesky(with_least_eigenvalue(-3e-8))
-    assert caplog.messages == ["Cholesky factorisation of (4, 4) needed jitter 1e-07"]
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_cholesky_of_numbers_that_are_not_finite_is_an_error(bad: float) -> None:
-    K = torch.eye(3, dtype=torch.float64).repeat(2, 1, 1)
-    K[1, 0, 2] = bad
-    with pytest.raises(ValueError, match="holds NaN or infinite entries; check the inputs and bandwidths"):
-        safe_cholesky(K)
-
-
-def test_cholesky_of_an_indefinite_matrix_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"a 4 x 4 .* not positive definite with jitter 0\.01; remove duplicate"):
-        safe_cholesky(with_least_eigenvalue(-0.5))
-
-
-@pytest.mark.parametrize("block", [1, 3, 4, 11, 64])
-def test_whitening_by_blocks_is_forward_substitution(
-    block: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "BLOCK", block)
-    factor = torch.eye(11).double() + uniform(generator, 2, 11, 11).tril()
-    rows = uniform(generator, 2, 7, 11)
-    by_blocks = kernels._whitened_by_blocks(factor, rows)
-    torch.testing.assert_close(by_blocks, kernels.whitened(factor, rows), **EXACT)
-    torch.testing.assert_close(by_blocks @ factor.mT, rows, **EXACT)

@@ -13,7 +13,7 @@ from gpytorch.variational import (
 )
 from torch import Tensor
 
-from lobal.core.kernels import SMALLEST_JITTER
+from lobal.core.linalg import SMALLEST_JITTER
 from lobal.experts.svgp import (
     DiagonalCovariance,
     FullCovariance,

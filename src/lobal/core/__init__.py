@@ -4,7 +4,8 @@ Start with `complexity.py`, the paper on one page.
 
 - `complexity.py`: local bandwidth, local function complexity, superior density, inducing-point target, sample sizes
 - `density.py`: density estimates, equal norm on a pool, importance weights, intrinsic dimension
-- `kernels.py`: distances, Gaussian and Matérn kernels, jittered Cholesky factor, whitened features
+- `kernels.py`: distances, Gaussian and Matérn kernels, whitened features
+- `linalg.py`: linear algebra: Cholesky factors with jitter, triangular systems
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`: shape aliases, device and dtype, checks of user input, arrays larger than the memory

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
-from lobal.core.kernels import Kernel, gram_matrices, rows_at_once, safe_cholesky, scale_inputs, squared_distances
+from lobal.core.kernels import Kernel, gram_matrices, rows_at_once, scale_inputs, squared_distances
+from lobal.core.linalg import safe_cholesky
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, safe_cholesky
+from lobal.core.kernels import Kernel
+from lobal.core.linalg import safe_cholesky
 from lobal.experts.exact import label_covariances, log_marginal_likelihood
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.neighbourhoods import neighbourhoods

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, scale_inputs, whitened
+from lobal.core.kernels import Kernel, scale_inputs
+from lobal.core.linalg import whitened
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations

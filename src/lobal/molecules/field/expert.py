@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Scalar
-from lobal.core.kernels import safe_cholesky
+from lobal.core.linalg import safe_cholesky
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.core.kernels import safe_cholesky, whitened
+from lobal.core.linalg import safe_cholesky, whitened
 from lobal.mixture.analytic.ordinal import Channel
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along, energies_at
 from lobal.molecules.field.labels import Labels

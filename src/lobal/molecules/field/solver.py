@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.core.kernels import safe_cholesky
+from lobal.core.linalg import safe_cholesky
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.kernel import BLOCK_ENTRIES, GPU_BLOCK_ENTRIES, MolecularKernel, Moves, covariance_along

@@ -22,7 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.core.kernels import rows_at_once, whitened
+from lobal.core.kernels import rows_at_once
+from lobal.core.linalg import whitened
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.expert import ForceExperts, Ladder, label_factor
