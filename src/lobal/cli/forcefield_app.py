@@ -136,7 +136,7 @@ def learn_force_field_actively(
     dimension: Annotated[
         float | None,
         typer.Option(
-            help="Intrinsic dimension of the configurations; larger ones follow the complexity more closely.",
+            help="Intrinsic dimension; give the number of large motions, such as rotors, if it is known.",
             show_default="estimated",
         ),
     ] = None,
