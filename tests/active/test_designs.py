@@ -62,9 +62,9 @@ def test_nothing_can_be_drawn_where_no_weight_is_positive(draw: Draw, d: int) ->
 @every_draw
 def test_single_draws_are_in_proportion_to_the_weights(draw: Draw, d: int) -> None:
     weights, X, generator = tensor(1.0, 2.0, 0.0, 3.0, 4.0), sample(5, d), seeded()
-    drawn = torch.cat([draw(weights, X, 1, generator=generator) for _ in range(1500)])
-    frequency = drawn.bincount(minlength=5).double() / 1500
-    torch.testing.assert_close(frequency, weights / 10.0, rtol=0.0, atol=0.04)  # three standard deviations
+    drawn = torch.cat([draw(weights, X, 1, generator=generator) for _ in range(400)])
+    frequency = drawn.bincount(minlength=5).double() / 400
+    torch.testing.assert_close(frequency, weights / 10.0, rtol=0.0, atol=0.075)  # three standard deviations
 
 
 @every_draw
@@ -72,8 +72,8 @@ def test_batches_follow_the_weights(draw: Draw, d: int) -> None:
     X, generator = sample(1000, d), seeded()
     weights = torch.from_numpy(np.where(X[:, 0] < 0.5, 4.0, 1.0))
     heavy = weights[weights == 4.0].sum() / weights.sum()
-    drawn = torch.cat([draw(weights, X, 20, generator=generator) for _ in range(200)])
-    assert (X[drawn.numpy(), 0] < 0.5).mean() == pytest.approx(heavy.item(), abs=0.02)
+    drawn = torch.cat([draw(weights, X, 20, generator=generator) for _ in range(60)])
+    assert (X[drawn.numpy(), 0] < 0.5).mean() == pytest.approx(heavy.item(), abs=0.035)  # three standard deviations
 
 
 @every_draw
@@ -134,9 +134,9 @@ def test_low_dispersion_is_lower_than_that_of_random_draws(d: int) -> None:
 
 def test_systematic_draws_include_each_candidate_in_proportion_to_its_weight() -> None:
     weights, X, generator = tensor(1.0, 2.0, 3.0, 4.0, 5.0, 5.0), sample(6, 2), seeded()
-    drawn = torch.cat([draw_low_dispersion(weights, X, 3, generator=generator) for _ in range(4000)])
-    included = drawn.bincount(minlength=6).double() / 4000
-    torch.testing.assert_close(included, 3.0 * weights / 20.0, rtol=0.0, atol=0.025)
+    drawn = torch.cat([draw_low_dispersion(weights, X, 3, generator=generator) for _ in range(1000)])
+    included = drawn.bincount(minlength=6).double() / 1000
+    torch.testing.assert_close(included, 3.0 * weights / 20.0, rtol=0.0, atol=0.05)
 
 
 def test_even_draws_of_an_interval_hit_every_part_once() -> None:

@@ -12,21 +12,11 @@ from lobal.core.doppler import Doppler
 from tests.learner_setting import MODEL, bumpy, learner, pool
 
 
-def test_asked_points_are_distinct_rows_and_never_come_twice() -> None:
-    active = learner(pool(100))
-    seen: list[int] = []
-    for n in (30, 30, 40):
-        batch = active.ask(n)
-        active.tell(batch, bumpy(active.candidates.X[batch]))
-        seen += batch.tolist()
-    assert sorted(seen) == list(range(100))
-
-
 @pytest.mark.parametrize("draw", ["random", "low_dispersion"])
-def test_a_pool_can_be_labelled_to_its_last_point(draw: str) -> None:
+def test_a_pool_can_be_labelled_to_its_last_point_each_of_them_once(draw: str) -> None:
     active = learner(pool(60), draw=draw)
     active.run(bumpy, sizes=[30, 50, 59, 60])
-    assert len(set(active.labelled.candidate)) == 60
+    assert sorted(active.labelled.candidate) == list(range(60))
 
 
 def test_asking_for_more_than_there_is_says_so() -> None:
@@ -90,14 +80,6 @@ def test_pending_points_are_known_and_not_asked_for_again() -> None:
     assert not set(active.ask(10)) & set(batch)
 
 
-def test_points_nobody_asked_for_are_learned_from() -> None:
-    active = learner()
-    rows = np.arange(50)
-    active.tell(rows, bumpy(active.candidates.X[rows]))
-    assert len(active.labelled.y) == 50
-    assert not set(active.ask(30)) & set(rows)
-
-
 def test_several_labels_of_one_point_are_all_kept() -> None:
     active = learner()
     active.tell([3, 3, 3], [1.0, 1.1, 0.9])
@@ -113,32 +95,40 @@ def test_equal_rows_of_a_pool_are_different_points() -> None:
     assert set(active.ask(2)) == {0, 3}
 
 
-def test_the_density_of_points_nobody_asked_for_is_estimated() -> None:
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "expected"])
+def test_points_nobody_asked_for_count_and_their_density_is_estimated(is_told: bool) -> None:
     active = learner(pool(1000))
-    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
-    active.tell(left, bumpy(active.candidates.X[left]))
+    x = active.candidates.X[:, 0]
+    left = np.flatnonzero(x < 0.5)[:200]
+    active.tell(left, bumpy(active.candidates.X[left])) if is_told else active.expect(left)
+    assert set(active.labelled.candidate if is_told else active.pending) == set(left)
     density = active.training_density()
-    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
+    assert density[x < 0.45].mean() > 5 * density[x > 0.6].mean()
+    assert not set(active.ask(100)) & set(left)
+    active.tell(left[:20], np.zeros(20))
+    assert len(active.pending) == (100 if is_told else 280)
 
 
-def test_a_failed_point_that_is_labelled_after_all_counts() -> None:
-    active = learner()
-    row = int(active.ask(1)[0])
-    active.tell(row, math.nan)
-    active.tell(row, 1.0)
-    assert active.labelled.y.tolist() == [1.0]
-    assert active._state.ledger.size == 1
-
-
-def test_failed_labels_are_neither_learned_nor_asked_for_again() -> None:
+def test_failed_labels_are_neither_learned_nor_asked_for_again_unless_they_come_after_all() -> None:
     active = learner(pool(60))
     batch = active.ask(30)
     labels = bumpy(active.candidates.X[batch])
     labels[:5] = math.nan
     active.tell(batch, labels)
-    assert len(active.labelled.y) == 25
-    assert not len(active.pending)
-    assert not set(active.ask(30)) & set(batch[:5])
+    assert (len(active.labelled.y), len(active.pending), set(active.failed)) == (25, 0, set(batch[:5]))
+    assert not set(active.ask(30)) & set(batch)
+    active.tell(batch[0], 1.0)
+    assert (active.labelled.y[0], len(active.failed)) == (1.0, 4)
+
+
+def test_points_given_up_have_failed() -> None:
+    active = learner()
+    batch = active.ask(5)
+    active.give_up(batch[:2])
+    assert (active.failed.tolist(), active.pending.tolist()) == (batch[:2].tolist(), batch[2:].tolist())
+    active.tell(batch[2], 1.0)
+    active.give_up()
+    assert (len(active.failed), len(active.pending), len(active.labelled.y)) == (4, 0, 1)
 
 
 def test_an_oracle_that_sometimes_raises_loses_those_points_only() -> None:
@@ -176,9 +166,8 @@ def test_an_oracle_of_the_wrong_shape_is_refused_and_its_points_stay_pending() -
 
 
 def test_interrupted_in_memory_a_run_goes_on_with_the_same_points() -> None:
-    whole, active = learner(), learner()
+    whole, active, calls = learner(), learner(), iter(range(100))
     whole.run(bumpy, sizes=[30, 60], points_per_call=10)
-    calls = iter(range(100))
 
     def interrupted(X: np.ndarray) -> np.ndarray:
         if next(calls) == 4:
@@ -193,18 +182,6 @@ def test_interrupted_in_memory_a_run_goes_on_with_the_same_points() -> None:
     assert np.array_equal(whole.labelled.y, active.labelled.y)
 
 
-def test_expected_points_are_pending_like_those_asked_for() -> None:
-    active = learner(pool(1000))
-    left = np.flatnonzero(active.candidates.X[:, 0] < 0.5)[:200]
-    active.expect(left)
-    assert set(active.pending) == set(left)
-    density = active.training_density()
-    assert density[active.candidates.X[:, 0] < 0.45].mean() > 5 * density[active.candidates.X[:, 0] > 0.6].mean()
-    assert not set(active.ask(100)) & set(left)
-    active.tell(left[:20], np.zeros(20))
-    assert len(active.pending) == 280
-
-
 def test_expecting_a_point_twice_or_one_with_a_label_changes_nothing() -> None:
     active = learner()
     active.tell([3, 4], [1.0, math.nan])
@@ -213,12 +190,8 @@ def test_expecting_a_point_twice_or_one_with_a_label_changes_nothing() -> None:
     active.expect([])
     assert len(active.pending) == 0
     assert np.array_equal(active.training_density(), before)
-
-
-def test_what_a_learner_gives_away_can_be_changed_without_harm() -> None:
-    active = learner()
-    active.training_density()[:] = 0.0
-    assert active.training_density().min() > 0.0
+    active.training_density()[:] = 0.0  # a copy
+    assert np.array_equal(active.training_density(), before)
 
 
 def test_workers_side_by_side_give_the_same_campaign() -> None:
@@ -241,32 +214,23 @@ def test_a_seed_repeats_the_campaign(space: Pool | Box, draw: str) -> None:
     runs = []
     for seed in (1, 1, 2):
         active = learner(space, seed=seed, draw=draw)
-        active.run(bumpy, sizes=[30, 60])
+        active.run(bumpy, sizes=[20, 40])
         runs.append(active.labelled.X)
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
 
 
-def test_callbacks_see_every_size() -> None:
-    sizes: list[int] = []
-    learner().run(bumpy, sizes=[20, 40], callbacks=[lambda active: sizes.append(len(active.labelled.y))])
-    assert sizes == [20, 40]
-
-
-def test_the_record_has_a_step_for_every_batch() -> None:
-    active = learner()
-    active.run(bumpy, sizes=[30, 60, 90])
+def test_the_record_has_a_step_for_every_batch_and_callbacks_see_every_size() -> None:
+    active, seen = learner(), []
+    active.run(bumpy, sizes=[30, 60, 90], callbacks=[lambda active: seen.append(len(active.labelled.y))])
+    assert seen == [30, 60, 90]
     assert active.history.sizes == (0, 30, 60)
-    assert active.history[0].gamma_1 is None
-    found = active.history[2].to_fields()
-    assert found["gamma_1"] >= 1.0
-    assert found["validation_error"] > 0.0
-    assert 0.0 < found["attainable"] <= 1.0 + 1e-9
-
-
-def test_densities_are_at_equal_norm_with_the_pool() -> None:
-    active = learner()
-    active.run(bumpy, sizes=[60])
+    assert (active.history[0].gamma_1, active.history[0].gamma_2, active.history[0].noise) == (None, None, None)
+    found = active.history[2]
+    assert (found.number, found.batch, len(found.indices)) == (2, 30, 30)
+    assert (found.gamma_1 >= 1.0, 0.0 <= found.gamma_2 < 1.0) == (True, True)
+    assert (found.validation_error > 0.0, found.noise > 0.0) == (True, True)
+    assert 0.0 < found.attainable <= 1.0 + 1e-9
     p_X = active.candidates.pool_density.numpy()
     for density in (active.superior_density(), active.training_density()):
         assert np.mean(density / p_X) == pytest.approx(1.0, rel=1e-6)
@@ -328,21 +292,17 @@ def test_a_region_without_labels_does_not_take_ever_more_points() -> None:
 
 
 def test_the_superior_density_respects_noise_that_varies() -> None:
-    doppler = Doppler(heteroscedastic=True)
-    rng = np.random.default_rng(0)
+    doppler, rng = Doppler(heteroscedastic=True), np.random.default_rng(0)
 
     def variance(X: np.ndarray) -> np.ndarray:
         return doppler.noise_variance(X[:, 0])
 
-    model = clone(MODEL).set_params(noise=variance)
     space = Pool(rng.random((800, 1)), test_density=lambda X: 1.0 + X[:, 0])
-    active = learner(space, model=model)
-    active.run(lambda X: doppler.labels(X[:, 0], rng), sizes=[100, 200])
-    x = active.candidates.X
-    q = active.candidates.test_density.numpy()
+    active = learner(space, model=clone(MODEL).set_params(noise=variance))
+    active.run(lambda X: doppler.labels(X[:, 0], rng), sizes=[50, 100])
+    x, q = active.candidates.X, active.candidates.test_density.numpy()
     ratio = active.superior_density() / np.sqrt(active.local_complexity() * q * variance(x))
     np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
-    assert active.model is not None
     np.testing.assert_allclose(active.model.noise_variance(x), variance(x))
 
 
@@ -355,7 +315,7 @@ def test_complexity_needs_labels() -> None:
     ("batch", "labels", "message"),
     [
         ([1, 2], [1.0], "2 points need as many labels"),
-        ([1000], [1.0], r"row numbers 0 \.\.\. 499"),
+        ([3, 1000], [1.0, 2.0], r"row numbers 0 \.\.\. 499"),
         ([0.5], [1.0], "row numbers"),
         ([-1], [1.0], "row numbers"),
     ],

@@ -13,19 +13,14 @@ from lobal.core.density import normalised
 class NextDensity(NamedTuple):
     """How far the next batch gets on the way to the superior density."""
 
-    gamma_1: float
-    gamma_2: float
+    gamma_1: float | None  # none before there is a model
+    gamma_2: float | None
     density: Float[Tensor, " N"]  # p_{k+1}, of the old and new labels together
     proposal: Float[Tensor, " N"]  # p~_{k+1}, of the new labels
 
 
 def next_density(
-    density: Float[Tensor, " N"],
-    superior: Float[Tensor, " N"],
-    pool_density: Float[Tensor, " N"],
-    *,
-    n: int,
-    b: int,
+    density: Float[Tensor, " N"], superior: Float[Tensor, " N"], pool_density: Float[Tensor, " N"], *, n: int, b: int
 ) -> NextDensity:
     """The closest to the superior density that b labels can bring n labels of the given density (Sec. 4.2).
 

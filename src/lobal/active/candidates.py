@@ -29,6 +29,7 @@ DIGITS = 1e-6  # of a box's width: how far outside a point may be that was writt
 CHUNK = 2**12
 NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
+UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
 Points: TypeAlias = tuple[list[int], Float[ndarray, "_ d"]]  # candidate numbers and recorded inputs
 
 
@@ -81,7 +82,7 @@ class Candidates(ABC):
         """Inputs to record for candidates that were drawn."""
 
     @abstractmethod
-    def locate(self, batch: Any) -> Points:  # noqa: ANN401 - array-likes of any kind are welcome
+    def locate(self, batch: UserInput) -> Points:
         """Candidate numbers and recorded inputs of points as a user gives them.
 
         Raises:
@@ -101,7 +102,7 @@ class Candidates(ABC):
         """Model inputs of consecutive candidates that fit into memory, each part with its place."""
 
     @abstractmethod
-    def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n *label"]:  # noqa: ANN401 - array-likes
+    def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         """Labels of n points as numbers, one entry a point; entries that are not finite are failures.
 
         Raises:
@@ -189,7 +190,7 @@ class ArrayCandidates(Candidates):
         points = np.where(points > upper, 2.0 * upper - points, points)
         return np.asarray(np.clip(points, lower, upper))  # against rounding
 
-    def locate(self, batch: Any) -> Points:  # noqa: ANN401 - array-likes of any kind are welcome
+    def locate(self, batch: UserInput) -> Points:
         """Points of a pool are given by row number, points in a box by their inputs."""
         points = _as_points(batch, self.bounds)
         n, d = self.inputs.shape
@@ -218,7 +219,7 @@ class ArrayCandidates(Candidates):
                 points = part[start : start + CHUNK]
                 yield slice(rows.start + start, rows.start + start + len(points)), points
 
-    def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n *label"]:  # noqa: ANN401 - array-likes
+    def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         """One number a point."""
         labels = as_labels(values, name=name)
         if labels.shape != (n,):
@@ -268,7 +269,7 @@ class ArrayCandidates(Candidates):
         )
 
 
-def _as_points(batch: Any, bounds: Float[ndarray, "2 d"] | None) -> ndarray:  # noqa: ANN401 - array-likes of any kind
+def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarray:
     """Points as an array: row numbers of a pool, or inputs within a box's bounds."""
     is_box = bounds is not None
     try:

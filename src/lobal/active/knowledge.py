@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import Any, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
@@ -69,21 +69,16 @@ class Knowledge:
         rows = torch.as_tensor(self._state.observations().candidate)
         return importance_weights(self._state.candidates.test_density[rows], self._labelled_density).numpy()
 
-    def _inducing_weight(self, rows: Int[Tensor, " n"]) -> Float[ndarray, " n"] | None:
-        """sqrt(LFC / p_k) at the labelled points, which weighted so follow sqrt(p_k LFC)."""
-        complexity = self._state.last.complexity
-        if complexity is None:
-            return None
-        return (complexity[rows] / positive(self._labelled_density)).sqrt().numpy()
-
     def _task(self) -> FitTask:
-        state, settings = self._state, self._state.setup.settings
+        state, settings, complexity = self._state, self._state.setup.settings, self._state.last.complexity
         X, y, candidate = state.observations()
+        # Points that follow p_k and are weighted by sqrt(LFC / p_k) follow sqrt(p_k LFC).
+        squared = None if complexity is None else complexity[candidate] / positive(self._labelled_density)
         return FitTask(
             X=X,
             y=y,
             weight=self.importance_weights,
-            inducing_weight=self._inducing_weight(torch.as_tensor(candidate)),
+            inducing_weight=None if squared is None else squared.sqrt().numpy(),
             validation=state.setup.validation,
             seed=settings.seed,
             step=len(state.history),

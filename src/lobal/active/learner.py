@@ -20,11 +20,10 @@ from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
-from lobal.active.candidates import Candidates
+from lobal.active.candidates import Candidates, UserInput
 from lobal.active.designs import DRAWS
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
-from lobal.active.scoring import Scores
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
@@ -81,8 +80,8 @@ class ActiveLearner:
         draw: str = "random",
         shrink_inducing: bool = False,
     ) -> None:
-        orders = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension}
-        settings = LearnerSettings.checked(seed=seed, exploration=exploration, draw=draw, **orders)
+        given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
+        settings = LearnerSettings.checked(seed=seed, draw=draw, **given)
         surrogate = checked_surrogate(model, shrink_inducing, checked_space(space))
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
@@ -108,10 +107,8 @@ class ActiveLearner:
         state, known, settings = self._state, self._known, self.settings
         state.check_left(whole_number("the number of points to ask for", n, least=1))
         generator = self.candidates.generator(settings.seed, len(self.history))
-        scores = None if known.fitted is None else known.scores
-        target = None if scores is None else self._next_density(scores, n)
-        # Before there is a model: X_n0 ~ p_0.
-        weights = state.weights(state.density if target is None else target.proposal, n)
+        target = self._next_density(n)
+        weights = state.weights(target.proposal, n)
         indices = DRAWS[settings.draw](weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
         inputs = self.candidates.place(indices, generator=generator)
         step = Step(
@@ -119,14 +116,14 @@ class ActiveLearner:
             size=state.ledger.size,
             batch=n,
             indices=tuple(indices.tolist()),
-            gamma_1=None if target is None else target.gamma_1,
-            gamma_2=None if target is None else target.gamma_2,
+            gamma_1=target.gamma_1,
+            gamma_2=target.gamma_2,
             **known.findings(),
         )
         after = StepState(
             number=step.number,
-            density=state.density if target is None else target.density,
-            complexity=None if scores is None else scores.complexity,
+            density=target.density,
+            complexity=None if known.fitted is None else known.scores.complexity,
             kept={**state.last.kept, **({} if known.fitted is None else known.fitted.kept())},
             fitted=known.fitted,
         )
@@ -134,7 +131,7 @@ class ActiveLearner:
         self._known = known.under_new_density()
         return self.candidates.batch(indices.numpy(), inputs)
 
-    def tell(self, batch: Any, labels: Any) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
+    def tell(self, batch: UserInput, labels: UserInput) -> None:
         """Record labels of points: row numbers of a pool, or inputs in a box, in any order and number.
 
         Args:
@@ -147,21 +144,20 @@ class ActiveLearner:
         """
         points = self.candidates.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
-        if not points[0]:
-            return
-        self._tell(self._state.enter(points), values)
+        if points[0]:
+            self._tell(self._state.enter(points), values)
 
-    def expect(self, batch: Any) -> None:  # noqa: ANN401 - array-likes
+    def expect(self, batch: UserInput) -> None:
         """Record points that are being labelled already, though nobody asked for them here: they are pending."""
         points = self.candidates.locate(batch)
         if points[0]:
             self._state.enter(points)
             self._known = self._known.under_new_density()
 
-    def give_up(self, batch: Any = None) -> None:  # noqa: ANN401 - array-likes of any kind are welcome
+    def give_up(self, batch: UserInput | None = None) -> None:
         """Record that pending points have no label and will have none; by default all that are pending."""
-        is_all = batch is None
-        self._fail(self._state.ledger.pending if is_all else self._state.enter(self.candidates.locate(batch)))
+        state = self._state
+        self._fail(state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch)))
 
     def run(
         self,
@@ -307,14 +303,13 @@ class ActiveLearner:
 
     # One step of Algorithm 1.
 
-    def _next_density(self, scores: Scores, n: int) -> NextDensity:
-        """p_k+1 for n more points, and the density to draw them from."""
-        target = with_exploration(scores.superior, self.candidates.test_density, self.settings.exploration)
-        return next_density(
-            self._state.density, target, self.candidates.pool_density, n=self._state.ledger.n_drawn, b=n
-        )
-
-    # Labels.
+    def _next_density(self, n: int) -> NextDensity:
+        """p_k+1 for n more points, and the density to draw them from; before there is a model, X_n0 ~ p_0."""
+        state, candidates = self._state, self.candidates
+        if self._known.fitted is None:
+            return NextDensity(None, None, state.density, state.density)
+        target = with_exploration(self._known.scores.superior, candidates.test_density, self.settings.exploration)
+        return next_density(state.density, target, candidates.pool_density, n=state.ledger.n_drawn, b=n)
 
     def _label_pending(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
         """Label all pending points, each label recorded as soon as it arrives."""

@@ -92,11 +92,7 @@ class MixtureSurrogate(Surrogate):
                 **numbers,
             )
             return model.fit(
-                task.X,
-                task.y,
-                sample_weight=task.weight,
-                inducing_weight=task.inducing_weight,
-                validation=validation,
+                task.X, task.y, sample_weight=task.weight, inducing_weight=task.inducing_weight, validation=validation
             )
 
         model = fitted(task.numbers)
@@ -126,12 +122,14 @@ class MixtureSurrogate(Surrogate):
             MixtureRegressor(**options_from_json(settings["options"])), shrink_inducing=settings["shrink_inducing"]
         )
         was_function = "noise" in settings["functions"]
-        if noise is not None and not was_function:
-            raise ValueError(
-                f"the campaign goes on with the noise it was begun with, {surrogate.model.noise!r} (None is learned); "
-                "leave noise out"
-            )
-        if noise is None and was_function:
+        if noise is not None:
+            if not was_function:
+                raise ValueError(
+                    f"the campaign goes on with the noise it was begun with, {surrogate.model.noise!r} (None is "
+                    "learned); leave noise out"
+                )
+            surrogate.model.set_params(noise=noise)
+        elif was_function:
             if strict:
                 raise ValueError(
                     "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
@@ -139,8 +137,6 @@ class MixtureSurrogate(Surrogate):
                 )
             logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
             surrogate.lost_functions = ["noise"]
-        if noise is not None:
-            surrogate.model.set_params(noise=noise)
         return surrogate
 
     @property

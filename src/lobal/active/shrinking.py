@@ -1,22 +1,22 @@
 """Inducing points, as few as do no harm: what Algorithm 1 does in its second iteration.
 
-m_E, then m_G, are halved as long as the mixture with fewer points is as good as the one with all of them. Two things
-speak against a candidate, each measured against the mixture with all points, so that small losses do not add up:
+m_E, then m_G, are halved as long as the mixture with fewer points is as good as the one with all of them. A number is
+rejected for one of two reasons, each measured against the mixture with all points, so that small losses do not add up:
 
 - It has lost: its squared errors at labels it has not learned from are larger, by more than the standard error of the
   mean difference and by more than `TOLERANCE`. This is the paper's criterion.
-- It has moved: what it says at the labelled inputs, each without its label, differs from what the mixture with all
-  points says, in the mean square by more than `LARGEST_MOVE` of the squared error that the latter expects of itself.
-  Labels have noise and predictions have little, so this shows losses that labels cannot: on the Doppler function with
-  1024 labels, 128 points in the place of 512 raised the error from 0.26 to 0.39, all of it at the fast waves, and
-  labels left out showed a loss of a quarter of its standard error.
+- It has moved: its leave-one-out predictions differ from those of the mixture with all points, in the mean square by
+  more than `LARGEST_MOVE` of the latter's predictive variance. Labels have noise and predictions have little, so this
+  shows losses that labels cannot: on the Doppler function with 1024 labels, 128 points in the place of 512 raised the
+  error from 0.26 to 0.39, all of it at the fast waves, and labels left out showed a loss of a quarter of its standard
+  error.
 
-Neither can tell what many more labels will ask for. Those bear smaller bandwidths, which need more inducing points, and
-the numbers found here stay. That is why the learner does not look for them unless it is asked to.
+Neither can tell what many more labels will need. Those allow smaller bandwidths, which need more inducing points, and
+the numbers found here stay. That is why the learner does not look for them unless `shrink_inducing` is set.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,15 +44,16 @@ LABELS_PER_POINT = 2
 
 
 class Answers(NamedTuple):
-    """What a mixture is judged by."""
+    """A mixture and what it is judged by."""
 
+    model: MixtureRegressor
     squares: Float[ndarray, " k"]  # squared errors at labels that were not learned from
     mean: Float[ndarray, " n"]  # prediction of every label from all others
     variance: Float[ndarray, " n"]  # its variance, without the noise of the label
     epochs: int  # of its training
 
     def end(self, reference: "Answers") -> End:
-        """What there is to be said against these answers in the place of the reference's."""
+        """What is wrong with these answers in comparison with the reference's; "finished" if nothing is."""
         if has_lost(self.squares, reference.squares):
             return "lost"
         return "moved" if has_moved(self.mean, reference.mean, reference.variance) else "finished"
@@ -74,33 +75,29 @@ def has_moved(mean: Float[ndarray, " n"], reference: Float[ndarray, " n"], varia
 
 
 def fewest(
-    varied: str, number: int, least: int, begin: Answers, reference: Answers, attempt: Callable[[int], Answers]
-) -> Decision:
-    """The number halved while nothing speaks against it and it stays at least `least`, with all that was tried.
+    name: str,
+    numbers: Mapping[str, int],
+    begin: Answers,
+    reference: Answers,
+    attempt: Callable[[dict[str, int]], Answers],
+) -> tuple[Answers, Decision]:
+    """The answers with one number halved as long as they are as good as the reference's, and all that was tried.
 
     Args:
-        varied: what the number is called in the record.
-        number: to begin with.
-        least: the floor.
-        begin: the answers with the first number.
+        name: option that is halved, down to its entry in `FEWEST` at least.
+        numbers: of inducing points to begin with, by the names of the options.
+        begin: the answers with these.
         reference: those that all are compared with.
-        attempt: the answers with another number.
+        attempt: the answers with other numbers.
     """
-    trials = [begin.as_trial(number, "known")]
-    while number // 2 >= least:
-        answers = attempt(number // 2)
+    best, number, trials = begin, numbers[name], [begin.as_trial(numbers[name], "known")]
+    while number // 2 >= FEWEST[name]:
+        answers = attempt({**numbers, name: number // 2})
         trials.append(answers.as_trial(number // 2, answers.end(reference)))
         if trials[-1].end != "finished":
             break
-        number //= 2
-    return Decision(varied, tuple(trials), number)
-
-
-class Judged(NamedTuple):
-    """A model and what it is judged by."""
-
-    model: MixtureRegressor
-    answers: Answers
+        best, number = answers, number // 2
+    return best, Decision(SYMBOLS[name], tuple(trials), number)
 
 
 def shrunk(
@@ -123,15 +120,14 @@ def shrunk(
     """
     if not _can_be_judged(model, X):
         return model
-    reference, decisions = _answers(model, X, y, validation), []
-    best = Judged(model, reference)
 
-    def fitted(numbers: dict[str, int]) -> Judged:
-        other = fit(numbers)
-        return Judged(other, _answers(other, X, y, validation))
+    def attempt(numbers: dict[str, int]) -> Answers:
+        return _answers(fit(numbers), X, y, validation)
 
+    reference = best = _answers(model, X, y, validation)
+    decisions = []
     for name in FEWEST:
-        best, decision = _with_fewest(name, best, reference, fitted)
+        best, decision = fewest(name, _numbers(best.model), best, reference, attempt)
         decisions.append(decision)
     best.model.tuning_ = [*best.model.tuning_, *decisions]
     return best.model
@@ -141,22 +137,6 @@ def numbers_found(model: MixtureRegressor) -> dict[str, int]:
     """The numbers of inducing points by the names of the options, where `shrunk` found them."""
     is_shrunk = any(decision.varied in SYMBOLS.values() for decision in model.tuning_)
     return _numbers(model) if is_shrunk else {}
-
-
-def _with_fewest(
-    name: str, best: Judged, reference: Answers, fitted: Callable[[dict[str, int]], Judged]
-) -> tuple[Judged, Decision]:
-    """The model with fewer points of one kind, the number of the others kept."""
-    kept = _numbers(best.model)
-    tried = {kept[name]: best}
-
-    def attempt(number: int) -> Answers:
-        tried[number] = fitted({**kept, name: number})
-        return tried[number].answers
-
-    decision = fewest(SYMBOLS[name], kept[name], FEWEST[name], best.answers, reference, attempt)
-    assert isinstance(decision.chosen, int)  # one of the numbers tried
-    return tried[decision.chosen], decision
 
 
 def _can_be_judged(model: MixtureRegressor, X: Float[ndarray, "n d"]) -> bool:
@@ -179,4 +159,4 @@ def _answers(
     inputs, labels = (X, y) if validation is None else validation
     said = mean if validation is None else model.predict(inputs)
     variance = (np.square(deviation) - model.noise_variance(X)).clip(min=0.0)
-    return Answers(np.square(labels - said), mean, variance, len(model.history_))
+    return Answers(model, np.square(labels - said), mean, variance, len(model.history_))

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy import ndarray
 from scipy.stats import qmc
 from torch import Tensor
 
-from lobal.active.candidates import ArrayCandidates, Candidates
+from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
@@ -37,7 +37,7 @@ class Space(ABC):
         """The model that learns from labels of this space where the user names none."""
 
     @abstractmethod
-    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - whatever a user passes
+    def checked_validation(self, validation: UserInput) -> Validation:
         """Inputs and labels to validate models with, as arrays.
 
         Raises:
@@ -56,7 +56,7 @@ class ArraySpace(Space):
     def default_surrogate(self) -> Surrogate:
         return MixtureSurrogate()
 
-    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - whatever a user passes
+    def checked_validation(self, validation: UserInput) -> Validation:
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
         X = as_matrix(validation[0], name="the X of validation")
@@ -87,12 +87,7 @@ class Pool(ArraySpace):
     density: Float[ndarray, " N"] | DensityFunction | None
     test_density: Literal["pool", "uniform"] | Float[ndarray, " N"] | DensityFunction
 
-    def __init__(
-        self,
-        X: Any,  # noqa: ANN401 - lists, arrays and frames are welcome
-        density: Any = None,  # noqa: ANN401 - likewise
-        test_density: Any = "pool",  # noqa: ANN401 - likewise
-    ) -> None:
+    def __init__(self, X: UserInput, density: UserInput = None, test_density: UserInput = "pool") -> None:
         matrix = as_matrix(X, name="X")
         if isinstance(test_density, str) and test_density not in ("pool", "uniform"):
             raise ValueError(
@@ -103,12 +98,7 @@ class Pool(ArraySpace):
         object.__setattr__(self, "test_density", _density(test_density, "test_density", len(matrix), positive=False))
 
     @staticmethod
-    def from_npy(
-        path: str | Path,
-        *,
-        density: Any = None,  # noqa: ANN401 - as in Pool
-        test_density: Any = "pool",  # noqa: ANN401 - as in Pool
-    ) -> "Pool":
+    def from_npy(path: str | Path, *, density: UserInput = None, test_density: UserInput = "pool") -> "Pool":
         """A pool whose inputs stay in the `.npy` file and are read from there when they are needed."""
         X = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(X, ndarray):
@@ -126,16 +116,12 @@ class Pool(ArraySpace):
 
     def candidates(self, seed: int) -> ArrayCandidates:
         """The rows of the pool."""
-        p_X = (
-            pool_density(self.X, generator=torch.Generator().manual_seed(seed))
-            if self.density is None
-            else _values(self.density, self.X, name="density", positive=True)
-        )
-        if isinstance(self.test_density, str):
-            q = p_X if self.test_density == "pool" else torch.ones_like(p_X)
+        if self.density is None:
+            p_X = pool_density(self.X, generator=torch.Generator().manual_seed(seed))
         else:
-            q = _values(self.test_density, self.X, name="test_density", positive=False)
-        return ArrayCandidates(inputs=self.X, pool_density=p_X, test_density=_at_equal_norm(q, p_X))
+            p_X = _values(self.density, self.X, name="density", positive=True)
+        q = _test_density(self.test_density, self.X, p_X, same="pool")
+        return ArrayCandidates(inputs=self.X, pool_density=p_X, test_density=q)
 
 
 @final
@@ -153,11 +139,7 @@ class Box(ArraySpace):
     test_density: Literal["uniform"] | DensityFunction
 
     def __init__(
-        self,
-        lower: Any,  # noqa: ANN401 - a number or any array-like
-        upper: Any,  # noqa: ANN401 - likewise
-        n_candidates: int = 2**15,
-        test_density: Any = "uniform",  # noqa: ANN401 - as in Pool; checked below
+        self, lower: UserInput, upper: UserInput, n_candidates: int = 2**15, test_density: UserInput = "uniform"
     ) -> None:
         corners = _corner(lower, "lower"), _corner(upper, "upper")
         if corners[0].shape != corners[1].shape:
@@ -170,8 +152,8 @@ class Box(ArraySpace):
             raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
         if not callable(test_density) and test_density != "uniform":
             raise ValueError(f"test_density of a box must be 'uniform' or a function, got {test_density!r}")
-        for name, value in zip(("lower", "upper"), corners, strict=True):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "lower", corners[0])
+        object.__setattr__(self, "upper", corners[1])
         object.__setattr__(self, "n_candidates", n_candidates)
         object.__setattr__(self, "test_density", test_density)
 
@@ -185,15 +167,10 @@ class Box(ArraySpace):
         sobol = qmc.Sobol(self.dimension, seed=np.random.default_rng(seed))
         X = self.lower + width * sobol.random_base2(math.ceil(math.log2(n)))[:n]
         p_X = torch.ones(n, dtype=torch.float64)
-        q = (
-            p_X
-            if isinstance(self.test_density, str)
-            else _values(self.test_density, X, name="test_density", positive=False)
-        )
         return ArrayCandidates(
             inputs=X,
             pool_density=p_X,
-            test_density=_at_equal_norm(q, p_X),
+            test_density=_test_density(self.test_density, X, p_X, same="uniform"),
             cell=width * n ** (-1.0 / self.dimension),
             bounds=np.stack([self.lower, self.upper]),
         )
@@ -210,20 +187,24 @@ def _values(
     return torch.from_numpy(values)
 
 
-def _at_equal_norm(q: Float[Tensor, " N"], p_X: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    return p_X if q is p_X else normalised(q, p_X)
+def _test_density(
+    given: str | Float[ndarray, " N"] | DensityFunction, X: Real[ndarray, "N d"], p_X: Float[Tensor, " N"], *, same: str
+) -> Float[Tensor, " N"]:
+    """q at the candidates, at equal norm with p_X; `same` is the word for p_X itself."""
+    if isinstance(given, str):
+        return p_X if given == same else normalised(torch.ones_like(p_X), p_X)
+    return normalised(_values(given, X, name="test_density", positive=False), p_X)
 
 
-def _density(values: Any, name: str, length: int, *, positive: bool) -> Any:  # noqa: ANN401 - what Pool was given
+def _density(values: UserInput, name: str, length: int, *, positive: bool) -> UserInput:
     if values is None or isinstance(values, str) or callable(values):
         return values
     column = np.asarray(values)
-    return as_column(
-        column[:, 0] if column.shape == (length, 1) else column, name=name, length=length, positive=positive
-    )
+    column = column[:, 0] if column.shape == (length, 1) else column
+    return as_column(column, name=name, length=length, positive=positive)
 
 
-def _corner(values: Any, name: str) -> Float[ndarray, " d"]:  # noqa: ANN401 - any array-like
+def _corner(values: UserInput, name: str) -> Float[ndarray, " d"]:
     corner = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
@@ -244,5 +225,5 @@ class SavedSpace(Space):
     def default_surrogate(self) -> Surrogate:
         return self._surrogate
 
-    def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - was checked when it was saved
-        return Validation(*validation)
+    def checked_validation(self, validation: UserInput) -> Validation:
+        return Validation(*validation)  # was checked when it was saved

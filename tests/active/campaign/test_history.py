@@ -6,41 +6,18 @@ import pytest
 
 from lobal.active.campaign.history import History, Step
 
-FIRST = Step(
-    number=0,
-    size=0,
-    batch=2,
-    indices=(4, 1),
-    gamma_1=None,
-    gamma_2=None,
-    validation_error=None,
-    noise=None,
-    attainable=None,
-)
-SECOND = Step(
-    number=1,
-    size=2,
-    batch=3,
-    indices=(0, 7, 2),
-    gamma_1=2.5,
-    gamma_2=0.1 + 0.2,
-    validation_error=0.5,
-    noise=5e-324,
-    attainable=0.75,
-)
+UNKNOWN = dict.fromkeys(("gamma_1", "gamma_2", "validation_error", "noise", "attainable"))
+KNOWN = {"gamma_1": 2.5, "gamma_2": 0.1 + 0.2, "validation_error": 0.5, "noise": 5e-324, "attainable": 0.75}
+FIRST = Step(number=0, size=0, batch=2, indices=(4, 1), **UNKNOWN)
+SECOND = Step(number=1, size=2, batch=3, indices=(0, 7, 2), **KNOWN)
 
 
 @pytest.mark.parametrize("step", [FIRST, SECOND])
 def test_a_step_comes_back_from_json_as_it_was(step: Step) -> None:
-    assert Step.from_fields(json.loads(json.dumps(step.to_fields()))) == step
-
-
-def test_the_fields_of_a_step_are_what_json_gives_back() -> None:
-    assert json.loads(json.dumps(SECOND.to_fields())) == SECOND.to_fields()
-
-
-def test_entries_that_are_no_fields_are_passed_over() -> None:
-    assert Step.from_fields({"event": "asked", **SECOND.to_fields()}) == SECOND
+    fields = json.loads(json.dumps(step.to_fields()))
+    assert fields == step.to_fields()
+    assert Step.from_fields(fields) == step
+    assert Step.from_fields({"event": "asked", **fields}) == step  # entries that are no fields are passed over
 
 
 def test_missing_fields_are_named() -> None:
@@ -57,15 +34,10 @@ def test_a_step_counts_from_zero(name: str) -> None:
 
 def test_a_history_is_the_sequence_of_its_steps() -> None:
     history = History((FIRST, SECOND))
-    assert len(history) == 2
-    assert list(history) == [FIRST, SECOND]
+    assert (len(history), list(history), history.sizes) == (2, [FIRST, SECOND], (0, 2))
     assert (history[0], history[-1]) == (FIRST, SECOND)
     with pytest.raises(IndexError):
         history[2]
-
-
-def test_sizes_are_those_before_each_batch() -> None:
-    assert History((FIRST, SECOND)).sizes == (0, 2)
 
 
 def test_a_history_cannot_be_changed() -> None:
@@ -74,11 +46,14 @@ def test_a_history_cannot_be_changed() -> None:
 
 
 def test_the_table_has_a_column_for_each_field_and_a_row_for_each_step() -> None:
-    table = pd.DataFrame(History((FIRST, SECOND)).as_table())
-    assert list(table.columns) == [field.name for field in dataclasses.fields(Step)]
+    table, columns = pd.DataFrame(History((FIRST, SECOND)).as_table()), [each.name for each in dataclasses.fields(Step)]
+    assert list(table.columns) == columns
     assert table["batch"].tolist() == [2, 3]
     assert table["indices"].tolist() == [(4, 1), (0, 7, 2)]
+    assert History().as_table() == {name: [] for name in columns}
 
 
-def test_the_table_of_no_steps_has_the_same_columns() -> None:
-    assert History().as_table() == {field.name: [] for field in dataclasses.fields(Step)}
+def test_the_inducing_numbers_are_those_of_the_last_step() -> None:
+    found = dataclasses.replace(SECOND, n_inducing=32, n_gate_inducing=16)
+    assert History((FIRST, found)).inducing_numbers == {"n_inducing": 32, "n_gate_inducing": 16}
+    assert History((found, FIRST)).inducing_numbers == History().inducing_numbers == {}

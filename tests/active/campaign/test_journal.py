@@ -51,33 +51,28 @@ def events_in(path: Path) -> list[dict[str, Any]]:
     return opened.events
 
 
-def written(path: Path) -> bytes:
-    """The content of a journal of all `EVENTS`."""
+def written(path: Path, events: list[dict[str, Any]] = EVENTS) -> bytes:
+    """The content of a journal of these events."""
     opened = Journal(path)
-    for event in EVENTS:
+    for event in events:
         opened.append(event)
     opened.close()
+    assert repr(opened.events) == repr(events)  # repr tells 0.0 from -0.0, and 1 from 1.0
     return path.read_bytes()
 
 
-def test_events_come_back_in_order_and_exactly(path: Path) -> None:
-    written(path)
-    assert repr(events_in(path)) == repr(EVENTS)  # repr tells 0.0 from -0.0, and 1 from 1.0
+def test_events_come_back_in_order_and_exactly_one_a_line(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert [json.loads(line) for line in written(path).decode().split("\n")[:-1]] == EVENTS
+    assert repr(events_in(path)) == repr(EVENTS)
+    assert not caplog.messages
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(st.dictionaries(st.text(), VALUES), max_size=3))
 def test_whatever_json_knows_comes_back_as_it_was(events: list[dict[str, Any]], path: Path, unflushed: None) -> None:
     path.write_bytes(b"")
-    opened = Journal(path)
-    for event in events:
-        opened.append(event)
-    opened.close()
-    assert repr(events_in(path)) == repr(opened.events) == repr(events)
-
-
-def test_each_event_is_one_line(path: Path) -> None:
-    assert [json.loads(line) for line in written(path).decode().split("\n")[:-1]] == EVENTS
+    written(path, events)
+    assert repr(events_in(path)) == repr(events)
 
 
 def test_an_event_is_flushed_before_append_returns(
@@ -119,12 +114,6 @@ def test_a_dropped_line_is_logged_with_what_it_held(path: Path, caplog: pytest.L
     assert message == f"""{path}: dropped its last line, left incomplete by a crash: b'{{"label": 3.2'"""
 
 
-def test_a_whole_journal_is_opened_silently(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    written(path)
-    events_in(path)
-    assert not caplog.messages
-
-
 GARBAGE = [b"", b"\0" * 50, b"{", b"\xff\xfe", b"[1]", b"null", b'{"a": NaN}', b'{"a": -Infinity}', b"[" * 100_000]
 
 
@@ -150,16 +139,12 @@ def test_an_append_that_cannot_be_flushed_leaves_no_event(
 ) -> None:
     journal.append({"a": 0})
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing)
-        with pytest.raises(OSError, match="disk full"):
+        patch.setattr(os, "fsync", lambda _: os.write(-1, b""))
+        with pytest.raises(OSError, match="Bad file descriptor"):
             journal.append({"a": "lost"})
     assert path.read_bytes() == b'{"a": 0}\n'
     journal.append({"a": 1})
     assert journal.events == events_in(path) == [{"a": 0}, {"a": 1}]
-
-
-def failing(_: int) -> None:
-    raise OSError("disk full")
 
 
 def test_an_append_that_the_disk_takes_half_of_leaves_no_event(path: Path, journal: Journal) -> None:
@@ -229,10 +214,7 @@ def test_what_json_cannot_hold_is_refused_by_place_and_type(value: object) -> No
         plain({"a": [value]}, "event", finite=True)
 
 
-def test_keys_other_than_strings_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"the keys of event\['a'\] must be strings, got 1"):
+def test_keys_other_than_strings_are_refused_and_infinity_passes_where_it_is_allowed() -> None:
+    with pytest.raises(TypeError, match=r"the keys of event\['a'\] must be strings, got \[1\]"):
         plain({"a": {1: 2}}, "event", finite=True)
-
-
-def test_infinity_passes_where_it_is_allowed() -> None:
     assert plain({"smoothness": np.inf}, "header", finite=False) == {"smoothness": math.inf}

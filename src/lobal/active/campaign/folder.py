@@ -11,10 +11,9 @@ from typing import Any, final
 from torch import Tensor
 
 from lobal.active.campaign.journal import Journal, journal_content, parse_journal, plain
+from lobal.active.campaign.kinds import CURRENT_FORMAT
 from lobal.active.campaign.lock import Lock
 from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
-
-CAMPAIGN_FORMAT = 2  # of the folder as a whole; a step's file has its own
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
 _STEP_NAME = re.compile(r"(\d{4,})\.lobal")
@@ -24,8 +23,8 @@ _STEP_NAME = re.compile(r"(\d{4,})\.lobal")
 class Campaign:
     """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal` and `lock`.
 
-    Made by `create`, `open` or `read`. Whoever creates or opens it has it alone until `close`, or until the process
-    ends in whatever way. A forked process has no part in it.
+    Made by `create`, `open` or `read`. Created or opened, it is locked until `close` or until the process ends in
+    whatever way. A forked process cannot write to it.
 
     Attributes:
         path: the folder.
@@ -34,10 +33,9 @@ class Campaign:
     """
 
     def __init__(self, path: Path, header: dict[str, Any], writer: tuple[Lock, Journal] | None = None) -> None:
-        self.path = path
-        self.header = header
-        self._writer = writer
-        self.events = _read_events(path) if writer is None else writer[1].events
+        self.path, self.header, self._writer = path, header, writer
+        journal = path / JOURNAL
+        self.events = parse_journal(journal.read_bytes(), journal)[0] if writer is None else writer[1].events
 
     @classmethod
     def create(
@@ -61,7 +59,7 @@ class Campaign:
             BlockingIOError: another process is creating one there.
         """
         folder = Path(path).absolute()
-        content = plain(header | {"format": CAMPAIGN_FORMAT}, "header", finite=False)
+        content = plain(header | {"format": CURRENT_FORMAT}, "header", finite=False)
         journal_lines = journal_content(events)
         _check_vacant(folder)
         make_folder(folder)
@@ -93,8 +91,7 @@ class Campaign:
         header = _read_header(folder)
         with ExitStack() as undo:
             lock = _locked(folder, undo)
-            _check_journal(folder)
-            journal = Journal(folder / JOURNAL)
+            journal = Journal(_journal_path(folder))
             undo.callback(journal.close)
             remove_unfinished(folder)
             remove_unfinished(folder / STEPS)
@@ -103,12 +100,14 @@ class Campaign:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Campaign":
-        """The campaign in a folder as it is at this moment, to look at only, whoever may be writing to it.
+        """The campaign in a folder as it is now, for reading only; another process may be writing to it.
 
         Raises as `open` does, except that the campaign may be in use.
         """
         folder = Path(path).absolute()
-        return cls(folder, _read_header(folder))
+        header = _read_header(folder)
+        _journal_path(folder)
+        return cls(folder, header)
 
     def append(self, event: dict[str, Any]) -> None:
         """Add an event to the journal; it is on disk when this returns, and not in the journal if this raises.
@@ -147,7 +146,7 @@ class Campaign:
         return sorted(int(name[1]) for name in names if name)
 
     def close(self) -> None:
-        """Let go of the folder, so that others may open it; a second time does nothing."""
+        """Release the folder, so that others may open it; a second time does nothing."""
         if self._writer is not None:
             lock, journal = self._writer
             journal.close()
@@ -197,14 +196,11 @@ def _check_vacant(folder: Path) -> None:
         )
 
 
-def _check_journal(folder: Path) -> None:
+def _journal_path(folder: Path) -> Path:
+    """The journal, which must be there."""
     if not (folder / JOURNAL).is_file():
         raise FileNotFoundError(f"campaign {folder} has lost its {JOURNAL}; restore it from a copy")
-
-
-def _read_events(folder: Path) -> list[dict[str, Any]]:
-    _check_journal(folder)
-    return parse_journal((folder / JOURNAL).read_bytes(), folder / JOURNAL)[0]
+    return folder / JOURNAL
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
@@ -220,8 +216,6 @@ def _read_header(folder: Path) -> dict[str, Any]:
             raise TypeError(f"format must be a whole number, got {version!r}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a campaign's header: {error!r}; restore it from a copy") from error
-    if version > CAMPAIGN_FORMAT:
-        raise ValueError(
-            f"{path} has format {version}, this lobal reads up to {CAMPAIGN_FORMAT}; install a newer lobal"
-        )
+    if version > CURRENT_FORMAT:
+        raise ValueError(f"{path} has format {version}, this lobal reads up to {CURRENT_FORMAT}; install a newer lobal")
     return dict(header)

@@ -21,9 +21,6 @@ class Journal:
     """The events in a file, in order, open for more.
 
     A last line that a crash left torn is cut off. Nobody else may write to the file meanwhile.
-
-    Raises:
-        ValueError: a line before the last is not an event.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,12 +60,7 @@ class Journal:
 
 
 def journal_content(events: Iterable[dict[str, Any]]) -> bytes:
-    """The events as lines of a journal.
-
-    Raises:
-        ValueError: an event holds NaN or infinity.
-        TypeError: an event holds what JSON cannot.
-    """
+    """The events as lines of a journal, checked to be what JSON can hold, without NaN and infinity."""
     lines = (json.dumps(plain(event, "event", finite=True), allow_nan=False) for event in events)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -133,16 +125,12 @@ def plain(
         case None | bool() | int() | str():
             return value
         case dict():
-            return {_key(key, name): plain(item, f"{name}[{key!r}]", finite=finite) for key, item in value.items()}
+            if not all(isinstance(key, str) for key in value):
+                raise TypeError(f"the keys of {name} must be strings, got {list(value)}")
+            return {str(key): plain(item, f"{name}[{key!r}]", finite=finite) for key, item in value.items()}
         case list() | tuple():
             return [plain(item, f"{name}[{i}]", finite=finite) for i, item in enumerate(value)]
     raise TypeError(
         f"{name} is of type {type(value).__name__}, which JSON cannot hold; give numbers, strings, arrays, lists or "
         "dictionaries of them"
     )
-
-
-def _key(key: Any, name: str) -> str:  # noqa: ANN401 - checked here
-    if not isinstance(key, str):
-        raise TypeError(f"the keys of {name} must be strings, got {key!r}")
-    return str(key)

@@ -20,7 +20,7 @@ SURROGATES = {
 # Campaigns of format 1 that name their kind: a function of header, events and folder that returns both as format 2.
 EARLIER = {"force field campaign": "lobal.molecules.earlier_campaigns:upgraded"}
 
-CURRENT_FORMAT = 2
+CURRENT_FORMAT = 2  # of the folder as a whole; a step's file has its own
 
 
 def resolved(table: Mapping[str, str], kind: object) -> Any:  # noqa: ANN401 - a class or a function

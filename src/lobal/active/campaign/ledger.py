@@ -1,4 +1,4 @@
-"""Who was asked for, who has answered, who failed: the state of a campaign as a fold over its events."""
+"""Which points were asked for, have labels or failed: the state of a campaign, computed from its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ class Entry:
 
     candidate: int
     x: tuple[float, ...]
-    asked: bool
     labels: list[Any] = field(default_factory=list)  # a number or a list of numbers each
     failed: bool = False
 
@@ -41,26 +40,24 @@ class Ledger:
     """All points of a campaign by number, in the order they entered it.
 
     `n_columns` numbers are recorded for every point. Of several labels of one point, all count or the last one only
-    (`keeps_repeats`).
-
-    The order does not depend on the order in which labels arrive, so that a run with many workers, or one that was
-    interrupted, ends with the same data.
+    (`keeps_repeats`). The order does not depend on the order in which labels arrive, so that a run with many workers,
+    or one that was interrupted, ends with the same data.
     """
 
     def __init__(self, n_columns: int, *, keeps_repeats: bool = True) -> None:
         self.n_columns = n_columns
         self.keeps_repeats = keeps_repeats
         self.entries: list[Entry] = []
-        self.n_labels = 0  # labels there are
+        self.n_labels = 0
         self._by_candidate: dict[int, int] = {}
         self._by_input: dict[tuple[float, ...], int] = {}
 
     def apply(self, event: Event) -> None:
         """Take note of one event: points "asked" for or "added", labels "told", or points that "failed"."""
         match event["event"]:
-            case "asked" | "added" as kind:
+            case "asked" | "added":
                 for candidate, x in zip(event["candidates"], event["inputs"], strict=True):
-                    self._enter(candidate, tuple(x), asked=kind == "asked")
+                    self._enter(candidate, tuple(x))
             case "told":
                 for number, label in zip(event["points"], event["labels"], strict=True):
                     self._label(self.entries[number], label)
@@ -76,11 +73,9 @@ class Ledger:
         entry.labels.append(label)
         self.n_labels += 1
 
-    def _enter(self, candidate: int, x: tuple[float, ...], *, asked: bool) -> None:
-        number = len(self.entries)
-        self.entries.append(Entry(candidate=candidate, x=x, asked=asked))
-        self._by_candidate[candidate] = number
-        self._by_input[x] = number
+    def _enter(self, candidate: int, x: tuple[float, ...]) -> None:
+        self._by_candidate[candidate] = self._by_input[x] = len(self.entries)
+        self.entries.append(Entry(candidate=candidate, x=x))
 
     def number_of_candidate(self, candidate: int) -> int | None:
         """The point that is this candidate, if it has been asked for or told."""

@@ -56,7 +56,7 @@ class Lock:
             self._file.close()
 
     def forget(self) -> None:
-        """Part from the lock without releasing it: a forked process has no share in what its parent holds."""
+        """Close the file without releasing the lock: a forked process has no share in what its parent holds."""
         self._file.close()
 
 

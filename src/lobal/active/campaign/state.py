@@ -105,11 +105,10 @@ class CampaignState:
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"]) -> None:
         """Record labels of points; incomplete ones are failures, unless the point has a label already."""
-        complete = is_complete(labels)
-        good = [number for number, is_good in zip(numbers, complete, strict=True) if is_good]
-        if good:
-            self._append({"event": "told", "points": good, "labels": labels[complete].tolist()})
-        self.fail([number for number, is_good in zip(numbers, complete, strict=True) if not is_good])
+        complete, points = is_complete(labels), np.array(numbers, dtype=np.int64)
+        if complete.any():
+            self._append({"event": "told", "points": points[complete].tolist(), "labels": labels[complete].tolist()})
+        self.fail(points[~complete].tolist())
 
     def fail(self, numbers: Sequence[int]) -> None:
         """Record that pending points have no label and will have none; others stay as they are."""
