@@ -19,8 +19,8 @@ class DataSet(NamedTuple):
     extras: dict[str, Shaped[ndarray, "..."]]
 
 
-def load_npz(path: str | Path, *, target: str = "y") -> DataSet:
-    """The inputs `X`, the labels called `target` and all other arrays of an `.npz` file.
+def load_npz(path: str | Path) -> DataSet:
+    """The inputs `X`, the labels `y` and all other arrays of an `.npz` file.
 
     Labels come as float64 of shape (n,), also from a file that holds them as (n, 1).
 
@@ -32,12 +32,12 @@ def load_npz(path: str | Path, *, target: str = "y") -> DataSet:
         raise ValueError(f"{path} must be an .npz archive; for a single .npy array use Pool.from_npy")
     with np.load(path, allow_pickle=False) as archive:
         arrays: dict[str, ndarray[Any, Any]] = {name: archive[name] for name in archive.files}
-    for name in ("X", target):
+    for name in ("X", "y"):
         if name not in arrays:
             present = ", ".join(f"{key} {value.shape}" for key, value in arrays.items()) or "nothing"
             raise ValueError(f"{path} must hold an array {name!r}, it holds {present}")
     X = as_matrix(arrays.pop("X"), name="X")
-    return DataSet(X, _labels(arrays.pop(target), name=target, length=len(X)), arrays)
+    return DataSet(X, _labels(arrays.pop("y"), name="y", length=len(X)), arrays)
 
 
 def _labels(values: Shaped[ndarray, "..."], *, name: str, length: int) -> Float[ndarray, " n"]:

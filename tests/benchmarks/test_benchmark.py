@@ -10,9 +10,9 @@ import torch
 from typer.testing import CliRunner, Result
 
 from benchmarks import stages, timing
-from benchmarks.__main__ import Plan, app
+from benchmarks.__main__ import app
 from benchmarks.gpytorch_svgp import fit_gpytorch_svgp
-from benchmarks.measuring import Rates, machine_rates, measured, typical_lap
+from benchmarks.measuring import Rates, machine_rates, measured
 from benchmarks.timing import Row, Task, growth
 from experiments.doppler import doppler_data, paper_model
 
@@ -65,10 +65,6 @@ def test_the_peak_counts_what_is_allocated() -> None:
 def test_rates_are_measured() -> None:
     rates = machine_rates(CPU, gemm_size=64, copy_entries=2**16)
     assert min(rates.flops, rates.bytes) > 0.0
-
-
-def test_a_typical_lap_is_the_median() -> None:
-    assert typical_lap([5.0, 6.0, 8.0]) == 2.0
 
 
 def row(method: str, seconds: float, **changes: object) -> Row:
@@ -129,8 +125,3 @@ def test_a_bad_plan_exits_with_two_before_any_work(arguments: tuple[object, ...]
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
-
-
-def test_a_plan_names_what_is_wrong_with_it() -> None:
-    with pytest.raises(ValueError, match="engines must be some of analytic, adam"):
-        Plan(sizes=[64], methods=["fast"])

@@ -19,13 +19,6 @@ def test_inputs_labels_and_extras_come_back(tmp_path: Path) -> None:
     assert {name: value.shape for name, value in extras.items()} == {"Z": (3, 4), "unit": ()}
 
 
-def test_another_array_can_be_the_target(tmp_path: Path) -> None:
-    np.savez(tmp_path / "data.npz", X=X, y=Y, E=10 * Y)
-    data = load_npz(str(tmp_path / "data.npz"), target="E")
-    np.testing.assert_array_equal(data.y, 10 * Y)
-    assert list(data.extras) == ["y"]
-
-
 @pytest.mark.parametrize("y", [Y[:, None], Y.astype(np.float32), Y.astype(int)], ids=["column", "float32", "integers"])
 def test_labels_are_a_column_of_float64(tmp_path: Path, y: np.ndarray) -> None:
     np.savez(tmp_path / "data.npz", X=X, y=y)
@@ -57,11 +50,6 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
         ValueError, match=r"data.npy must be an .npz archive; for a single .npy array use Pool.from_npy"
     ):
         load_npz(tmp_path / "data.npy")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nowhere.npz"):
-        load_npz(tmp_path / "nowhere.npz")
 
 
 @pytest.mark.parametrize(

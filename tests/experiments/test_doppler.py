@@ -26,10 +26,6 @@ def test_the_settings_are_the_papers() -> None:
     assert model.engine == Adam(sparsity=2, batch_size=512, gate_scale=10.0, penalty=0.5)
 
 
-def test_changes_override_the_settings() -> None:
-    assert doppler.paper_model(0, penalty=0.0).get_params()["engine__penalty"] == 0.0
-
-
 def test_more_data_continue_the_same_sequence() -> None:
     few, many = doppler.doppler_data(10, 1), doppler.doppler_data(20, 1)
     np.testing.assert_array_equal(many.X[:10], few.X)

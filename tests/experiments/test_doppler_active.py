@@ -16,12 +16,6 @@ def test_both_arms_start_from_the_same_labels() -> None:
     assert np.array_equal(learners[0].labelled.y, learners[1].labelled.y)
 
 
-def test_errors_are_measured_at_every_size() -> None:
-    _, errors = campaign("active", 0, sizes=[16, 32], **QUICK)
-    assert list(errors.rmse) == list(errors.max_error) == [16, 32]
-    assert all(errors.max_error[n] > errors.rmse[n] > 0 for n in (16, 32))
-
-
 def test_the_random_arm_keeps_following_the_test_density() -> None:
     learner, _ = campaign("random", 0, sizes=[16, 64], **QUICK)
     assert np.allclose(learner.training_density(), 1.0)

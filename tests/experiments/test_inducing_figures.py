@@ -38,13 +38,6 @@ def test_the_legend_names_every_choice_and_training_set_once() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["p", "LFC", "active", "random"]
 
 
-def test_panels_share_a_logarithmic_axis_of_errors() -> None:
-    larger = {"p": {"active": Curve([32], np.array([[4.0]]))}}
-    first, second = inducing_point_panels({"all": CURVES, "larger": larger}).axes
-    assert (first.get_xscale(), first.get_yscale()) == ("log", "log")
-    assert first.get_ylim() == second.get_ylim()
-
-
 def test_no_panels_and_too_many_choices_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one panel"):
         inducing_point_panels({})

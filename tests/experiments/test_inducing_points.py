@@ -12,8 +12,6 @@ from experiments.inducing_points import (
     CHOICES,
     TARGETS,
     Reference,
-    global_bandwidth,
-    smallest_bandwidth,
     with_points,
 )
 from experiments.repetitions import Result
@@ -45,12 +43,6 @@ def invented(n: int, seed: int, *, sizes: tuple[int, ...], **_: Any) -> Result:
     return result
 
 
-def test_campaigns_grow_eightfold_to_the_size_asked_for() -> None:
-    assert inducing_points.sizes_up_to(32768) == [512, 4096, 32768]
-    assert inducing_points.sizes_up_to(2048) == [512, 2048]
-    assert inducing_points.sizes_up_to(512) == [512]
-
-
 def test_points_follow_their_target_density(reference: Reference) -> None:
     """Points near the complex end: the fewest under p, the most under the LFC, the geometric mean between them."""
     chosen = {name: CHOICES[name](reference, [64], torch.Generator())[64] for name in TARGETS}
@@ -71,12 +63,6 @@ def test_greedy_choices_of_fewer_points_begin_those_of_more(name: str, reference
     together = CHOICES[name](reference, SIZES, torch.Generator())
     alone = CHOICES[name](reference, [16], torch.Generator())
     torch.testing.assert_close(together[32][:16], alone[16])
-
-
-def test_the_smallest_bandwidth_is_one_of_the_ladder_below_the_global_one(reference: Reference) -> None:
-    mixture = reference.model.mixture_
-    assert smallest_bandwidth(reference) / mixture.shared_bandwidth in mixture.bandwidths
-    assert smallest_bandwidth(reference) < global_bandwidth(reference)
 
 
 def test_given_its_own_points_the_reference_stays_as_it_is(reference: Reference) -> None:

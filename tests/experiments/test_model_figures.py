@@ -21,13 +21,6 @@ def test_every_model_has_a_panel_with_the_pooled_errors_of_its_arms() -> None:
             np.testing.assert_allclose(container[0].get_ydata(), pooled_errors(curve.rmse)[0])
 
 
-def test_panels_share_logarithmic_axes() -> None:
-    larger = {"random": Curve([100, 200], np.array([[4.0, 3.0]]))}
-    first, second = learning_curve_panels({"forest": CURVES, "network": larger}).axes
-    assert (first.get_xscale(), first.get_yscale()) == ("log", "log")
-    assert first.get_ylim() == second.get_ylim()
-
-
 def test_no_models_and_too_many_curves_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one model"):
         learning_curve_panels({})

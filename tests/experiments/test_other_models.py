@@ -89,14 +89,6 @@ def test_every_kind_of_model_heeds_the_weights(name: str) -> None:
     assert not np.allclose(weighted.predict(x), even.predict(x))
 
 
-def test_validation_chooses_the_model() -> None:
-    validation = doppler_data(50, 0)._replace(y=np.full(50, 2.1))
-    models = [Constant(1.0), Constant(2.0), Constant(3.0)]
-    assert best_validated(models, validation) is models[1]
-    with pytest.raises(ValueError, match="at least one model"):
-        best_validated([], validation)
-
-
 def test_errors_are_those_against_the_noise_free_function() -> None:
     errors = errors_on_grid(Constant(0.0))
     assert errors.rmse == pytest.approx(7.0, rel=1e-4)  # the norm of the function, Sec. 5.1

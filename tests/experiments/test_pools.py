@@ -59,11 +59,6 @@ def test_the_controls_labels_are_noisy_and_its_truth_is_not() -> None:
     np.testing.assert_array_equal(again.X, X)
 
 
-def test_every_seed_has_a_control_of_its_own() -> None:
-    controls = [stationary_problem(seed, rows=50) for seed in (0, 1)]
-    assert not np.isclose(*(np.square(control.truth).mean() for control in controls))
-
-
 def test_pool_and_test_set_share_the_rows_between_them(path: Path) -> None:
     split = settings_of(path).split(0)
     rows = np.concatenate([split.pool.X, split.X_test])
@@ -76,24 +71,6 @@ def test_labels_stay_with_their_rows(path: Path) -> None:
     split = settings_of(path).split(0)
     for X, y in ((split.pool.X, split.y), (split.X_test, split.truth)):
         np.testing.assert_allclose(y, np.sin(6.0 * X[:, 0]) + X[:, 1])
-
-
-def test_every_seed_has_a_test_set_of_its_own(path: Path) -> None:
-    splits = [settings_of(path).split(seed) for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(splits[0].X_test, splits[1].X_test)
-    assert not np.array_equal(splits[0].X_test, splits[2].X_test)
-
-
-def test_a_large_file_is_tested_on_no_more_than_enough_rows() -> None:
-    split = settings_of("stationary").split(0)
-    assert len(split.truth) == 4000  # a fifth of the control's 20,000
-    assert pools.LARGEST_TEST_SET == 5000
-
-
-def test_errors_count_alike_where_the_test_density_is_the_pools(path: Path) -> None:
-    split = settings_of(path, density_key="crowd").split(0)
-    np.testing.assert_array_equal(split.weight, 1.0)
-    assert split.pool.test_density == "pool"
 
 
 def test_a_uniform_test_density_makes_up_for_the_rows_density(path: Path) -> None:
@@ -118,11 +95,6 @@ def test_a_uniform_test_density_makes_up_for_the_rows_density(path: Path) -> Non
 def test_settings_that_cannot_be_are_refused(path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         settings_of(path, **changes)
-
-
-def test_a_missing_density_is_answered_by_what_there_is(path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no array 'density'.*\['crowd'\]"):
-        settings_of(path, density_key="density").split(0)
 
 
 def test_a_pool_smaller_than_the_last_size_is_refused_at_once(path: Path) -> None:
@@ -156,10 +128,6 @@ def test_the_standard_error_is_that_of_pairs() -> None:
     assert saved["standard_error"] == pytest.approx([0.0], abs=1e-9)  # the seeds differ, their ratios do not
     assert saved["expected_savings"] == [0.5]
     assert saved["verdict"].startswith("active learning saved 36")
-
-
-def test_nothing_is_concluded_from_nothing() -> None:
-    assert conclusion([], sizes=SIZES) == {}
 
 
 def test_the_command_keeps_savings_and_resumes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,25 +30,12 @@ def test_centres_are_close_where_inputs_are_dense(rng: np.random.Generator) -> N
     assert np.median(spacing[left]) == pytest.approx(np.median(spacing[~left]) / 3.0, rel=0.4)
 
 
-def test_a_large_ridge_leaves_the_weighted_mean(rng: np.random.Generator) -> None:
-    X, y, weight = rng.random((50, 2)), rng.random(50), rng.random(50)
-    prediction = fitted(X, y, weight, ridge=1e9).predict(X)
-    np.testing.assert_allclose(prediction, np.average(y, weights=weight), atol=1e-6)
-
-
 def test_the_output_minimises_the_weighted_ridge_objective(rng: np.random.Generator) -> None:
     X, y, weight = rng.random((60, 1)), rng.random(60), rng.random(60)
     network = fitted(X, y, weight, ridge=0.1)
     features = gaussian_units(X, network.centres, network.widths)
     gradient = features.T @ (weight * (network.predict(X) - y)) + 0.1 * network.output
     np.testing.assert_allclose(gradient, 0.0, atol=1e-10)
-
-
-def test_there_is_a_network_for_every_overlap_and_ridge(rng: np.random.Generator) -> None:
-    X, y = rng.random((30, 1)), rng.random(30)
-    networks = list(fitted_networks(X, y, np.ones(30), n_units=5, overlaps=(1.0, 2.0), ridges=(0.1, 1.0), seed=0))
-    assert [network.widths[0] / networks[0].widths[0] for network in networks] == pytest.approx([1, 1, 2, 2])
-    assert np.linalg.norm(networks[0].output) > np.linalg.norm(networks[1].output)
 
 
 def test_distances_are_those_to_both_neighbours() -> None:

@@ -21,10 +21,6 @@ def test_the_summary_has_means_and_standard_errors() -> None:
     assert entry == {"n": 10, "repetitions": 2, "value": {"mean": 11.0, "standard_error": pytest.approx(1.0)}}
 
 
-def test_one_repetition_has_no_standard_error() -> None:
-    assert summary([square(10, 0)])[0]["value"] == {"mean": 10.0, "standard_error": None}
-
-
 def test_finished_pairs_are_not_run_again(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
 

@@ -58,10 +58,6 @@ def test_captions_are_escaped_as_text_and_attribute() -> None:
     assert "<b>" not in page
 
 
-def test_a_page_has_colours_for_light_and_dark() -> None:
-    assert "prefers-color-scheme: dark" in campaign_page("title", [])
-
-
 def test_cells_show_four_digits_and_a_dash_for_nothing() -> None:
     page = campaign_page("", [Section("", [Rows(("a", "b", "c"), [(1 / 3, None, 12345)])])])
     assert re.findall("<td>(.*?)</td>", page) == ["0.3333", "\N{EN DASH}", "12345"]
