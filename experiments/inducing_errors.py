@@ -11,11 +11,9 @@ import numpy as np
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
-from rich.table import Table
 
 from experiments.data_files import load_npz
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds
+from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.mixture.estimator import MixtureRegressor
 
 DATA_SETS = ("thermal_cavity_064", "volcano", "uci_powerplant", "uci_kin40k", "diamonds", "uci_protein")
@@ -60,12 +58,5 @@ def main(
         settings={"names": chosen, "n_test": N_TEST},
         run=partial(run, data=str(data), names=chosen),
     )
-    console = Console()
     pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
-    record = repetitions.complete(pairs, output, jobs=jobs, notify=console.print)
-    table = Table("data", "ratio", "standard error", title=f"n = {n}")
-    summary = next(entry for entry in record["summary"] if entry["n"] == n)
-    for name in [f"ratio_{name}" for name in chosen] + ["ratio"]:
-        numbers = summary[name]
-        table.add_row(name, f"{numbers['mean']:.3f}", f"{numbers['standard_error'] or float('nan'):.3f}")
-    console.print(table)
+    print_summary(repetitions.complete(pairs, output, jobs=jobs), n, "ratio")
