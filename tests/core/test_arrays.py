@@ -105,6 +105,10 @@ def test_slices_cover_every_row_once_and_are_as_large_as_allowed(n: int, columns
     assert all(0 < rows.stop - rows.start <= largest for rows in slices[-1:])
 
 
+def test_slices_take_four_mebibytes_in_float64() -> None:
+    assert next(row_slices(10**9, 4)) == slice(0, 2**22 // 8 // 4)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float32, np.float64])
 def test_a_matrix_keeps_its_type(dtype: type) -> None:
     assert as_matrix(np.ones((3, 2), dtype=dtype), name="X").dtype == dtype

@@ -49,7 +49,7 @@ class KernelDensity:
         """The density at every input, normalised."""
         rows = max(1, KERNELS_AT_ONCE // len(self.centres))
         # A sum that underflows is zero in double precision anyway: no largest term has to be taken out first.
-        sums = torch.cat([self._squared_distances(part).mul_(-0.5).exp_().sum(-1) for part in X.split(rows)])
+        sums = torch.cat([self._squared_distances(part).mul_(-0.5).exp_().sum(1) for part in X.split(rows)])
         return sums.log_().add_(self._log_height).sub_(math.log(len(self.centres))).exp_()
 
     @property
@@ -63,7 +63,7 @@ class KernelDensity:
         # A point without neighbours has log density -inf, which would outweigh all others.
         floor = math.log(torch.finfo(log_kernels.dtype).tiny)
         others = max(len(self.centres) - 1, 1)
-        return log_kernels.logsumexp(-1).clamp_min(floor).mean().item() - math.log(others)
+        return log_kernels.logsumexp(1).clamp_min(floor).mean().item() - math.log(others)
 
     def _squared_distances(self, X: Inputs) -> Float[Tensor, "n k"]:
         return squared_distances(scale_inputs(X, self.widths), scale_inputs(self.centres, self.widths))
@@ -223,7 +223,7 @@ def two_neighbour_dimension(squared: Float[Tensor, "n n"], *, largest: float) ->
     """
     tiny = torch.finfo(squared.dtype).tiny
     nearest = squared.fill_diagonal_(math.inf).topk(2, largest=False).values
-    first, second = nearest.clamp_min(tiny).unbind(-1)
+    first, second = nearest.clamp_min(tiny).unbind(1)
     n = len(squared)
     log_ratio = 0.5 * (second.log() - first.log()).sort().values[: int(0.9 * n)]
     survival = -torch.log1p(-torch.arange(1, len(log_ratio) + 1, dtype=squared.dtype, device=squared.device) / n)

@@ -5,7 +5,7 @@ A kernel here is a function of the squared scaled distance and equals one at zer
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
@@ -82,7 +82,7 @@ def squared_distances(A: Float[Tensor, "n d"], B: Float[Tensor, "m d"]) -> Float
         return (A - B.mT).square()
     centre = B.mean(0)
     A, B = A - centre, B - centre
-    squares = A.square().sum(-1, keepdim=True) + B.square().sum(-1)
+    squares = A.square().sum(1, keepdim=True) + B.square().sum(1)
     return torch.addmm(squares, A, B.mT, alpha=-2.0).clamp_min(0.0)
 
 
@@ -131,27 +131,24 @@ class WhitenedFeatures:
 
     def chunks(self, X: Inputs) -> Iterator[Float[Tensor, "L chunk m"]]:
         """Features of consecutive rows, at most `CHUNK_ENTRIES` numbers at a time."""
-        return map(self, self._parts(X))
+        return map(self, X.split(self._rows_at_once(X)))
 
     def stacked(self, X: Inputs) -> Float[Tensor, "L n m"]:
         """Features of all inputs in one contiguous array, computed in chunks to save memory."""
         phi = X.new_empty(len(self.bandwidths), len(X), len(self.points))
-        begun = 0
-        for part in self.chunks(X):
-            phi[:, begun : begun + part.shape[1]] = part
-            begun += part.shape[1]
+        for place, part in zip(phi.split(self._rows_at_once(X), dim=1), self.chunks(X), strict=True):
+            place.copy_(part)
         return phi
 
     def products(self, X: Inputs, values: Float[Tensor, "L m c"]) -> Float[Tensor, "L n c"]:
         """phi(x)^T values at every input, in O(m) each: the triangular system is solved for the values once."""
         weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, values, upper=True)
-        return torch.cat([self._gram(part) @ weights for part in self._parts(X)], dim=1)
+        return torch.cat([self._gram(part) @ weights for part in X.split(self._rows_at_once(X))], dim=1)
 
     def _gram(self, X: Inputs) -> Float[Tensor, "L n m"]:
         width = self.shared_bandwidth
         squared = squared_distances(scale_inputs(X, width), scale_inputs(self.points, width))
         return gram_matrices(squared, self.bandwidths, self.kernel)
 
-    def _parts(self, X: Inputs) -> Sequence[Tensor]:
-        parts: Sequence[Tensor] = X.split(rows_at_once(len(self.bandwidths) * len(self.points), X.device))
-        return parts
+    def _rows_at_once(self, X: Inputs) -> int:
+        return rows_at_once(len(self.bandwidths) * len(self.points), X.device)
