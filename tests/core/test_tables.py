@@ -135,6 +135,6 @@ def test_without_pandas_a_parquet_file_names_the_extra(tmp_path: Path, monkeypat
 
 
 def test_a_column_of_text_has_not_a_single_number() -> None:
-    columns = {"text": ["a", "", "n/a"], "mixed": ["a", "1"], "gaps": ["", "nan"], "numbers": [1.0, 2.0]}
+    columns = {"text": ["a", "", "n/a"], "mixed": ["a", "1"], "gaps": ["", "n/a"], "numbers": [1.0, 2.0]}
     made = Table(source="table.csv", columns={name: np.array(values) for name, values in columns.items()})
     assert [name for name in columns if made.is_text(name)] == ["text"]
