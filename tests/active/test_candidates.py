@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lobal.active.candidates import NEIGHBOURS, ArrayCandidates
+from lobal.active.candidates import NEIGHBOURS, WORTH_A_TREE, ArrayCandidates
 from lobal.active.spaces import Box, Pool
 from lobal.core import arrays
 from lobal.core.density import norm
@@ -119,6 +119,14 @@ def test_drawn_points_of_a_box_lie_in_it_and_in_their_cell(n: int) -> None:
     assert candidates.cell is not None
     assert (np.abs(points - candidates.X[rows.numpy()]) <= 0.5 * candidates.cell + 1e-12).all()
     assert len(np.unique(points, axis=0)) == len(points)
+
+
+@pytest.mark.parametrize("n", [WORTH_A_TREE - 1, WORTH_A_TREE])
+def test_a_point_of_a_box_belongs_to_the_candidate_nearest_in_units_of_the_box(n: int) -> None:
+    candidates = Box([0.0, 0.0], [1.0, 1000.0], n_candidates=128).candidates(seed=0)
+    X = sample(n, 2) * [1.0, 1000.0]
+    squares = (((X[:, None] - candidates.X) / [1.0, 1000.0]) ** 2).sum(axis=2)
+    assert candidates.locate(X)[0] == squares.argmin(axis=1).tolist()
 
 
 def test_points_placed_in_all_cells_are_uniform_up_to_the_bounds() -> None:

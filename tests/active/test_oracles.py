@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lobal.active.oracles import as_labels, labels_as_they_come
+from lobal.active.oracles import as_labels, is_complete, labels_as_they_come
 
 CALLS = [np.array([[float(k)]]) for k in range(6)]
 
@@ -90,7 +90,9 @@ def test_an_error_cancels_the_calls_that_have_not_begun() -> None:
     assert len(made) <= 2
 
 
-def test_labels_are_numbers() -> None:
+def test_labels_are_numbers_and_complete_if_all_of_them_are_finite() -> None:
+    assert is_complete(np.array([1.0, math.inf])).tolist() == [True, False]
+    assert is_complete(np.array([[1.0, math.nan], [1.0, 2.0]])).tolist() == [False, True]
     assert as_labels(3, name="labels").tolist() == [3.0]
     with pytest.raises(ValueError, match="labels must be numbers, NaN where there is none, got 'high'"):
         as_labels("high", name="labels")

@@ -12,6 +12,7 @@ import pytest
 from lobal import MixtureRegressor, Pool
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.settings import LearnerSettings, checked_sizes, checked_space, checked_surrogate
+from lobal.active.spaces import SavedSpace
 from lobal.core.checks import whole_number
 
 GOOD = {
@@ -33,13 +34,6 @@ def test_settings_are_plain_data_and_come_back() -> None:
         _ = LearnerSettings().dimension
 
 
-def test_functions_among_the_models_options_are_named_and_not_saved() -> None:
-    settings = MixtureSurrogate(MixtureRegressor(noise=lambda X: X[:, 0], random_state=7)).to_settings()
-    assert settings["functions"] == ["noise"]
-    assert settings["options"]["noise"] is None
-    assert settings["options"]["random_state"] is None  # the learner's seed takes its place
-
-
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
@@ -49,7 +43,7 @@ def test_functions_among_the_models_options_are_named_and_not_saved() -> None:
         ("seed", None, "got None of type NoneType"),
         ("smoothness", 0.0, r"smoothness must be above 0, got 0\.0; math\.inf"),
         ("smoothness", math.nan, "smoothness must be above 0, got nan"),
-        ("smoothness", "smooth", "smoothness must be a number, got 'smooth' of type str"),
+        ("smoothness", "estimate", r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"),
         ("intrinsic_dimension", -2, "intrinsic_dimension must be above 0, got -2.0; leave it out"),
         ("intrinsic_dimension", math.inf, "intrinsic_dimension must be above 0"),
         ("intrinsic_dimension", [2], r"intrinsic_dimension must be a number, got \[2\] of type list"),
@@ -76,30 +70,22 @@ def test_a_model_is_a_mixture_regressor(model: Any) -> None:
         checked_surrogate(model, False, POOL)
 
 
+def test_a_model_is_wrapped_and_a_surrogate_taken_as_it_is() -> None:
+    assert checked_surrogate(MixtureRegressor(n_gate_inducing=7), True, POOL).changed_options == {
+        "n_gate_inducing": 7,
+        "shrink_inducing": True,
+    }
+    own = MixtureSurrogate()
+    assert checked_surrogate(own, False, POOL) is own
+    assert checked_surrogate(None, False, SavedSpace(POOL.candidates(0), own)) is own
+
+
 def test_shrinking_is_true_or_false_and_belongs_to_the_surrogate() -> None:
     for wrong in (1, "yes"):
         with pytest.raises(TypeError, match="shrink_inducing must be True or False, got "):
             checked_surrogate(None, wrong, POOL)
     with pytest.raises(ValueError, match="must be passed to the surrogate itself"):
         checked_surrogate(MixtureSurrogate(), True, POOL)
-
-
-@pytest.mark.parametrize(
-    ("validation", "message"),
-    [
-        (np.zeros((3, 2)), r"must be a pair \(X, y\)"),
-        (([[0.0]],), r"must be a pair \(X, y\)"),
-        (([0.0, 1.0], [0.0, 1.0]), r"X of validation must have shape \(n, d\), got shape \(2,\)"),
-        (([[0.0], [1.0]], [0.0, 1.0]), r"must have 2 columns, .* got shape \(2, 1\)"),
-        (([[0.0, 1.0]], [0.0, 1.0]), r"must be 1 finite labels, .* got shape \(2,\)"),
-        (([[0.0, 1.0]], [math.nan]), "NaN or infinite"),
-        (([[0.0, math.nan]], [1.0]), "X of validation must be finite, got nan at row 0, column 1"),
-        (([[0.0, 1.0]], ["high"]), "y of validation must be numbers"),
-    ],
-)
-def test_validation_is_inputs_and_labels(validation: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        Pool([[0.0, 1.0]]).checked_validation(validation)
 
 
 @pytest.mark.parametrize("sizes", [[], [20, 20], [30, 20], [0, 5], [2.5], ["2"], 5], ids=str)
@@ -144,17 +130,3 @@ for call in (
         raise AssertionError("nothing was wrong")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_smoothness_of_a_learner_is_a_number_and_says_where_to_get_one() -> None:
-    with pytest.raises(TypeError, match=r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"):
-        LearnerSettings.checked(**GOOD | {"smoothness": "estimate"})
-    with pytest.raises(
-        ValueError, match=r"a learner takes smoothness itself, got 'estimate' as its model's; math\.inf"
-    ):
-        MixtureSurrogate(MixtureRegressor(smoothness="estimate"))
-
-
-def test_noise_to_be_estimated_is_saved_as_a_word() -> None:
-    settings = MixtureSurrogate(MixtureRegressor(noise="estimate")).to_settings()
-    assert (settings["options"]["noise"], settings["functions"]) == ("estimate", [])

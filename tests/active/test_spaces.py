@@ -1,3 +1,6 @@
+"""Pools and boxes: the contract, and what they accept."""
+
+import math
 from pathlib import Path
 from typing import Any
 
@@ -5,10 +8,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lobal.active.spaces import Box, Pool
+from lobal.active.spaces import Box, Pool, Space
 from lobal.core import arrays
+from tests.active.contracts import SpaceContract
 
 ROWS = [[0, 1], [2, 3], [4, 5]]
+X = np.random.default_rng(0).random((60, 2))
+SPACES = {
+    "pool": Pool(X),
+    "uniform": Pool(X.astype(np.float32), test_density="uniform"),
+    "box": Box([0.0, -1.0], [1.0, 1.0], n_candidates=64),
+}
+
+
+class TestArraySpaces(SpaceContract):
+    @pytest.fixture(params=SPACES.values(), ids=SPACES)
+    def space(self, request: pytest.FixtureRequest) -> Space:
+        return request.param
+
+    @pytest.fixture
+    def labels(self) -> Any:
+        return np.ones
 
 
 @pytest.mark.parametrize(
@@ -138,3 +158,21 @@ def test_impossible_boxes_are_refused_and_shown(arguments: dict[str, Any], messa
 def test_spaces_cannot_be_changed() -> None:
     with pytest.raises(AttributeError, match="cannot assign to field"):
         Box(0.0, 1.0).n_candidates = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (np.zeros((3, 2)), r"must be a pair \(X, y\)"),
+        (([[0.0]],), r"must be a pair \(X, y\)"),
+        (([0.0, 1.0], [0.0, 1.0]), r"X of validation must have shape \(n, d\), got shape \(2,\)"),
+        (([[0.0], [1.0]], [0.0, 1.0]), r"must have 2 columns, .* got shape \(2, 1\)"),
+        (([[0.0, 1.0]], [0.0, 1.0]), r"must be 1 finite labels, .* got shape \(2,\)"),
+        (([[0.0, 1.0]], [math.nan]), "NaN or infinite"),
+        (([[0.0, math.nan]], [1.0]), "X of validation must be finite, got nan at row 0, column 1"),
+        (([[0.0, 1.0]], ["high"]), "y of validation must be numbers"),
+    ],
+)
+def test_validation_is_inputs_and_labels(validation: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Pool([[0.0, 1.0]]).checked_validation(validation)
