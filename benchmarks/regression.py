@@ -1,11 +1,11 @@
-"""Test errors of the default model on data sets of your own, beside a stock SVGP and scikit-learn's Gaussian process.
+"""Test errors of the default model on data files, compared with a stock SVGP and scikit-learn's Gaussian process.
 
-    python -m benchmarks.regression A.npz B.npz --n 4000 --seeds 3 --output docs/results/regression
+python -m benchmarks.regression A.npz B.npz --n 4000 --seeds 3 --output docs/results/regression
 
-Each file holds inputs `X` and labels `y`. n of its rows are drawn for training, as many as 5000 of the others for the
-test. The SVGP has as many inducing points and all training rows, a tenth of which steer it; it starts from lobal's own
-global expert, one width per column, and trains until its rule says stop or `--max-epochs` are over. The exact process
-has its hyperparameters and labels from a subset of the training rows. Errors are in units of the test labels' spread.
+Each file has inputs `X` and labels `y`. n of its rows are drawn for training, at most 5000 of the others for the test. The
+SVGP has as many inducing points and all training rows, of which a tenth steers its training; it starts from lobal's
+global expert and trains until its learning rate is spent or for `--max-epochs`. The exact process is fitted to a subset of
+the training rows. Errors are in units of the standard deviation of the test labels.
 """
 
 import time
@@ -30,7 +30,7 @@ from experiments.repetitions import Repetitions, Result, print_summary
 from lobal.mixture.estimator import MixtureRegressor
 
 MOST_TESTED = 5000
-STEERING_SHARE = 10  # one in so many training rows steers the SVGP
+STEERING_SHARE = 10  # one of ten training rows steers the SVGP
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 

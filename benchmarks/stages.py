@@ -67,7 +67,7 @@ class Work:
 
 
 class Stage(NamedTuple):
-    """A stage of a fit as measured, beside its floor where that is known."""
+    """Measured seconds of a stage, and its floor if that is known."""
 
     name: str
     seconds: float
@@ -124,9 +124,9 @@ def measured_stages(sample: Sample, m: int, device: torch.device, rates: Rates, 
     gate_features = _gate_features(points.X)
     stored = timed(FEATURES, lambda: StoredFeatures(_features(inducing, bandwidths), points.X))
     conditioned = timed(GRAM, lambda: condition(stored, points, shared))
-    answers = timed(LEVERAGES, lambda: sparse_leave_one_out(stored, points, shared, conditioned))
+    predictions = timed(LEVERAGES, lambda: sparse_leave_one_out(stored, points, shared, conditioned))
     phi = gate_features(points.X)[0]
-    trained = timed(GATE, lambda: fit_gate(gate_features, phi, points, answers, shared, AnalyticSettings()))
+    trained = timed(GATE, lambda: fit_gate(gate_features, phi, points, predictions, shared, AnalyticSettings()))
     gate = trained.gate(points.X)
     timed(REFIT, lambda: inducing_covariance(condition(stored, points, shared, gate).equations))
     return stages

@@ -36,7 +36,7 @@ from lobal.mixture.adam.engine import Adam
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report import figures
 
-N_VALIDATION = 1024  # labels beside the training set that steer it
+N_VALIDATION = 1024  # validation labels, in addition to the training set
 N_INTERVALS = 32  # on each of which an oracle may choose its bandwidth
 SMALLEST_N = 10  # the estimator's
 

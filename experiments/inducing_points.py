@@ -2,7 +2,7 @@
 
 On labels of the superior density and on random ones, the mixture is fitted anew for every number of inducing points,
 distributed as the training density p, as the LFC, or as sqrt(p LFC), Eq. (eq:optimizedIPdistribution); its gate's
-points are distributed alike, 128 of them throughout. Beside that, points are chosen one by one: by greedy fast forward
+points are distributed alike, 128 of them throughout. Other points are chosen one by one: by greedy fast forward
 selection, as in the paper, and by the largest LFC times conditional variance.
 
 python -m experiments inducing_points --n 32768 --seeds 20 --jobs 4 --device cuda \

@@ -58,7 +58,7 @@ class NoiseExperiment:
         """The file's rows and replicates."""
         X, _, extras = load_npz(self.data)
         if "Z" not in extras:
-            raise ValueError(f"{self.data} must hold an array 'Z' of replicates, it holds {sorted(extras)} beside X, y")
+            raise ValueError(f"{self.data} must hold an array 'Z' of replicates, it holds X, y, {sorted(extras)}")
         Z = as_matrix(extras["Z"], name="Z").astype(np.float64)
         if not 1 <= min(self.replicates) <= max(self.replicates) <= Z.shape[1] or Z.shape[1] < 4:
             raise ValueError(f"replicates must be between 1 and {Z.shape[1]}, of at least four in the file, got {self}")

@@ -35,7 +35,7 @@ from lobal.report.savings import Savings, relative_sample_sizes
 
 SIZES = "256,512,1024,2048"
 TEST_SHARE, LARGEST_TEST_SET = 0.2, 5000  # rows held out: enough for an error to two or three percent
-# Independent random streams of a repetition, beside the learner's.
+# Independent random streams of a repetition, in addition to the learner's.
 SPLIT, FUNCTION = 0, 1
 
 STATIONARY = "stationary"  # the control's name on the command line
@@ -102,7 +102,9 @@ class PoolSettings:
         if self.density_key is None:
             return Problem(X, y, y)
         if self.density_key not in extras:
-            raise ValueError(f"{self.data} has no array {self.density_key!r} beside X and y, only {sorted(extras)}")
+            raise ValueError(
+                f"{self.data} has no array {self.density_key!r} in addition to X and y, only {sorted(extras)}"
+            )
         values = extras[self.density_key]
         column = values[:, 0] if values.shape == (len(X), 1) else values
         return Problem(X, y, y, as_column(column, name=self.density_key, length=len(X), positive=True))
@@ -115,7 +117,7 @@ class PoolSettings:
         test, rest = order[:n_test], np.sort(order[n_test:])
         if len(rest) < self.sizes[-1]:
             raise ValueError(
-                f"{self.name} leaves a pool of {len(rest)} rows beside {n_test} to test on, fewer than the "
+                f"{self.name} leaves a pool of {len(rest)} rows and {n_test} to test on, fewer than the "
                 f"{self.sizes[-1]} labels asked for"
             )
         pool = Pool(

@@ -1,7 +1,7 @@
 """What tuning gains and costs: models with nothing set, with tuning off, and with the paper's values.
 
 Doppler function, random labels: error against the function, and CPU seconds. The default model has no validation
-labels; Adam has the paper's, 1024 beside the training set.
+labels; Adam has the paper's, 1024 in addition to the training set.
 
 python -m experiments tuning --n 2048 --seeds 8 --output docs/results/tuning.json
 """

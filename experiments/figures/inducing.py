@@ -22,7 +22,7 @@ Curves: TypeAlias = Mapping[str, Mapping[str, Curve]]
 
 
 def inducing_point_panels(panels: Mapping[str, Curves]) -> Figure:
-    """One panel per title, on a common axis of errors: colours say how points were chosen, lines on which training set.
+    """One panel per title, on a common axis of errors: colours for the choices of points, line styles for the training sets.
 
     As in Fig. (fig:dopplerExperiment_varyingIPstrategies); errors are pooled over the seeds.
     """
