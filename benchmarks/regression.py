@@ -2,10 +2,10 @@
 
 python -m benchmarks.regression A.npz B.npz --n 4000 --seeds 3 --output docs/results/regression
 
-Each file has inputs `X` and labels `y`. n of its rows are drawn for training, at most 5000 of the others for the test. The
-SVGP has as many inducing points and all training rows, of which a tenth steers its training; it starts from lobal's
-global expert and trains until its learning rate is spent or for `--max-epochs`. The exact process is fitted to a subset of
-the training rows. Errors are in units of the standard deviation of the test labels.
+Each file has inputs `X` and labels `y`. n of its rows are drawn for training, at most 5000 of the others for the test.
+The SVGP has as many inducing points and all training rows, of which a tenth steers its training; it starts from lobal's
+global expert and trains until its learning rate is spent or for `--max-epochs`. The exact process is fitted to a subset
+of the training rows. Errors are in units of the standard deviation of the test labels.
 """
 
 import time

@@ -22,7 +22,7 @@ Curves: TypeAlias = Mapping[str, Mapping[str, Curve]]
 
 
 def inducing_point_panels(panels: Mapping[str, Curves]) -> Figure:
-    """One panel per title, on a common axis of errors: colours for the choices of points, line styles for the training sets.
+    """One panel per title, with a common axis of errors; colours are choices of points, line styles training sets.
 
     As in Fig. (fig:dopplerExperiment_varyingIPstrategies); errors are pooled over the seeds.
     """
