@@ -58,8 +58,8 @@ def test_jitter_that_grows_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, safe_cholesky.__module__):
         safe_cholesky(with_least_eigenvalue(0.5))
         assert not caplog.messages
-        safe_cholesky(with_least_eigenvalue(-3e-8))
-    assert caplog.messages == ["Cholesky factorisation of (4, 4) needed jitter 1e-07"]
+        safe_cholesky(torch.stack([with_least_eigenvalue(least) for least in (0.5, -3e-8)]))
+    assert caplog.messages == ["Cholesky factorisation of (2, 4, 4) needed jitter 1e-07"]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -91,8 +91,9 @@ def test_a_csv_file_that_is_no_table_is_refused(tmp_path: Path, text: str, messa
         csv_table(tmp_path, text)
 
 
-def test_columns_that_pandas_numbered_are_named_by_numbers(tmp_path: Path) -> None:
-    assert list(csv_table(tmp_path, "0,1\n0.5,2\n").columns) == ["0", "1"]
+@pytest.mark.parametrize("header", ["0,1", "x,2"])
+def test_columns_may_be_named_by_numbers_that_count_them_or_beside_text(tmp_path: Path, header: str) -> None:
+    assert list(csv_table(tmp_path, f"{header}\n0.5,2\n").columns) == header.split(",")
 
 
 @pytest.mark.parametrize(
