@@ -88,3 +88,15 @@ def test_the_evidence_of_samples_is_that_of_each() -> None:
     values, slopes = zip(*(module._negative_evidence(theta, [part], units, gaussian) for part in parts), strict=True)
     assert whole == pytest.approx((values[0] + 2 * values[1]) / 3)
     np.testing.assert_allclose(slope, (slopes[0] + 2 * slopes[1]) / 3)
+
+
+@pytest.mark.parametrize("n", [200, 600], ids=["few labels", "labels to polish with"])
+def test_the_evidence_is_flat_at_the_optimum(n: int) -> None:
+    points = gp_draw(n, bandwidth=0.1, noise=0.1, d=2)
+    (mean, scale, noise), bandwidth = fit(points, anisotropic=True)
+    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
+    logarithms = [(scale / units.spread).log(), (noise / units.spread).log(), *(bandwidth / units.unit).log()]
+    theta = np.array([((mean - units.centre) / units.spread.sqrt()).item(), *(each.item() for each in logarithms)])
+    _, slope = module._negative_evidence(theta, [points], units, gaussian)
+    inside = np.abs(theta) < 7.9  # a column that does not matter has the largest bandwidth allowed
+    assert np.abs(slope[inside]).max() < 2e-3

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lobal.mixture.ladder import FEWEST, IN_USE, NOT_IN_USE, STEPS_BEYOND, extended, in_use, trimmed
+from lobal.core.kernels import gaussian
+from lobal.mixture.ladder import (
+    FEWEST,
+    IN_USE,
+    NOT_IN_USE,
+    STEPS_BEYOND,
+    extended,
+    in_use,
+    largest_useful,
+    trimmed,
+)
 
 LADDER = 2.0 ** torch.arange(-3, 4).double()
 
@@ -98,3 +108,30 @@ def test_a_ladder_in_use_throughout_stays_as_it_is() -> None:
 def test_of_dear_experts_none_is_kept_beyond_those_in_use() -> None:
     assert torch.equal(in_use(LADDER, shares_at(2, 4)), LADDER[2:5])
     assert torch.equal(in_use(LADDER, shares_at(3)), LADDER[3:4])
+
+
+@pytest.mark.parametrize(("share", "is_extended"), [(0.05, True), (0.01, False)])
+def test_an_end_is_in_use_from_a_fiftieth_of_the_points_on(share: float, is_extended: bool) -> None:
+    shares = torch.tensor([share, 1.0 - share, 0.0]).double()
+    assert (len(extended(LADDER[:3], shares)) > 3) == is_extended
+
+
+@pytest.mark.parametrize(("share", "is_trimmed"), [(0.002, True), (0.02, False)])
+def test_an_end_is_not_in_use_below_a_two_hundredth_of_the_points(share: float, is_trimmed: bool) -> None:
+    shares = torch.tensor([share, 0.0, 0.5, 0.5 - share, 0.0]).double()
+    for shorter in (trimmed, in_use):
+        assert (LADDER[0] not in shorter(LADDER[:5], shares)) == is_trimmed
+
+
+def test_a_bandwidth_is_useful_up_to_where_its_kernel_is_flat() -> None:
+    X = torch.rand(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    extent = (X.amax(0) - X.amin(0)).max()
+    for factor, is_flat in ((1.0, True), (0.1, False)):
+        correlation = gaussian((extent / (factor * largest_useful(X))).square())
+        assert (correlation > 0.99).item() == is_flat
+    assert largest_useful(X) < 50.0 * extent
+
+
+def test_no_bandwidth_is_added_beyond_the_largest() -> None:
+    longer = extended(LADDER, shares_at(6), largest=1.5 * LADDER[-1].item() * 2.0)
+    assert longer.tolist() == [*LADDER.tolist(), 2.0 * LADDER[-1].item()]

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from lobal.core.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.analytic.ordinal import TEMPERATURES, Climb, fit_ordinal_gate, interpolated
+from lobal.mixture.analytic.ordinal import (
+    TEMPERATURES,
+    Climb,
+    cross_fitted_channels,
+    fit_ordinal_gate,
+    interpolated,
+)
 from lobal.mixture.gate import OrdinalGate, interpolation_weights
 
 L, N = 6, 300
@@ -214,3 +220,20 @@ def test_few_points_move_the_gate_less_than_many() -> None:
         places = position(fit(0.02 * peaked(linear(inputs)), inputs=inputs))
         spans.append((places.max() - places.min()).item())
     assert spans[0] < 0.5 * spans[1]
+
+
+def test_a_step_moves_no_position_by_more_than_one() -> None:
+    path = climb(peaked(linear(X)), torch.ones(N).double())
+    place = path.at(torch.zeros(21).double(), TEMPERATURES[0])
+    gradient = path.gradient(place)
+    further = path._along(place, -1e3 * gradient, 1e3 * (gradient @ gradient).item(), TEMPERATURES[0])
+    assert further is not None
+    positions = [each.parameters[0] + 2.0 * features()(X)[0] @ each.parameters[1:] for each in (place, further)]
+    assert (positions[1] - positions[0]).abs().max().item() <= 1.0 + 1e-12
+
+
+def test_every_point_is_held_out_in_one_of_four_folds() -> None:
+    phi, weight = features()(X)[0], torch.ones(N).double()
+    folds = [held_out for held_out, _ in cross_fitted_channels(phi, peaked(linear(X)), weight, scale=4.0)]
+    assert torch.stack(folds).sum(1).tolist() == [N // 4] * 4
+    assert torch.stack(folds).sum(0).tolist() == [1] * N

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import inducing_covariance
@@ -17,6 +18,7 @@ from lobal.mixture.analytic.gate_choice import best_gate_features, squared_if_cl
 from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
 from lobal.mixture.analytic.training import Trained, train, utilities
 from lobal.mixture.data import TrainingData
+from lobal.mixture.gate import Gate
 from lobal.mixture.ladder import CHANGES, trimmed
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
@@ -96,13 +98,14 @@ def _pilot(
     utility = trained.utility if training is plan.training else utilities(predictions, few.y, training)
     gate = best_gate_features(gates, few, utility, training, generator)
     if points.spread is None:
-        plan = plan._replace(points=replace(points, spread=_inducing_weight(pilot, points.X)))
+        weight = inducing_weight(trained.gate, pilot.stored.features.bandwidths, points.X)
+        plan = plan._replace(points=replace(points, spread=weight))
     return plan._replace(gate=gate, training=training)
 
 
-def _inducing_weight(pilot: _Fit, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """The wanted density of inducing points at the inputs over that of the inputs, from the pilot's bandwidths."""
-    log_bandwidth = pilot.trained.gate(X) @ pilot.stored.features.bandwidths.log()
+def inducing_weight(gate: Gate, bandwidths: Bandwidths, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """The wanted density of inducing points at the inputs over that of the inputs, from the local bandwidths."""
+    log_bandwidth = gate(X) @ bandwidths.log()
     log_density = -min(X.shape[1], MOST_COLUMNS) * (log_bandwidth - log_bandwidth.mean())
     return log_density.clamp(-LARGEST_LOG_DENSITY, LARGEST_LOG_DENSITY).exp()
 

@@ -1,0 +1,21 @@
+"""The price of leverage and the scale of the gate, chosen by cross-validation."""
+
+import pytest
+
+from lobal.mixture.analytic.settings import AnalyticSettings
+from tests.mixture.adam.test_tuning import tuned
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_price_and_gate_scale_of_the_analytic_engine_are_compared(exact: bool) -> None:
+    found = tuned(training=AnalyticSettings(), exact=exact)
+    (only,) = found.decisions
+    assert len(only.trials) == 9
+    assert isinstance(found.settings.training, AnalyticSettings)
+    assert only.chosen == (found.settings.training.price, found.settings.training.gate_scale)
+    assert only.trials[0].value == (4.0, 4.0)
+
+
+def test_with_a_theta_the_price_has_no_say() -> None:
+    found = tuned(training=AnalyticSettings(penalty=0.1, gate_scale=2.0), budget=3)
+    assert [trial.value for trial in found.decisions[0].trials] == [(4.0, 2.0), (4.0, 1.0), (4.0, 4.0)]
