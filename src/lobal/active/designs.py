@@ -103,9 +103,7 @@ def _check_draw(weights: Float[Tensor, " N"], b: int, *, repeated: bool) -> None
         row = int(wrong[0])
         raise ValueError(f"weights must be finite and at least zero, got {weights[row].item()} at candidate {row}")
     positive = int((weights > 0).sum())
-    if repeated and positive and b >= 1:
-        return
-    if not 1 <= b <= positive:
+    if not 1 <= b <= (b if repeated and positive else positive):
         raise ValueError(
             f"between 1 and {positive} candidates can be drawn (the number with positive weight, of {len(weights)}), "
             f"got b={b}"

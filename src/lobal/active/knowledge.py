@@ -8,6 +8,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.active.approach import NextDensity, next_density, with_exploration
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.surrogate import FitTask, FittedSurrogate
@@ -58,6 +59,14 @@ class Knowledge:
             smoothness=settings.smoothness,
             dimension=settings.dimension,
         )
+
+    def next_density(self, n: int) -> NextDensity:
+        """p_k+1 for n more points, and the density to draw them from; before there is a model, X_n0 ~ p_0."""
+        state, candidates = self._state, self._state.candidates
+        if self.fitted is None:
+            return NextDensity(None, None, state.density, state.density)
+        target = with_exploration(self.scores.superior, candidates.test_density, state.setup.settings.exploration)
+        return next_density(state.density, target, candidates.pool_density, n=state.ledger.n_drawn, b=n)
 
     @cached_property
     def _labelled_density(self) -> Float[Tensor, " n"]:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, final
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from lobal.active.approach import NextDensity, next_density, with_exploration
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Observations
@@ -107,7 +106,7 @@ class ActiveLearner:
         state, known, settings = self._state, self._known, self.settings
         state.check_left(whole_number("the number of points to ask for", n, least=1))
         generator = self.candidates.generator(settings.seed, len(self.history))
-        target = self._next_density(n)
+        target = known.next_density(n)
         weights = state.weights(target.proposal, n)
         indices = DRAWS[settings.draw](weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
         inputs = self.candidates.place(indices, generator=generator)
@@ -300,16 +299,6 @@ class ActiveLearner:
         of the estimate itself makes it optimistic.
         """
         return max(0.0, 1.0 - self._known.scores.attainable)
-
-    # One step of Algorithm 1.
-
-    def _next_density(self, n: int) -> NextDensity:
-        """p_k+1 for n more points, and the density to draw them from; before there is a model, X_n0 ~ p_0."""
-        state, candidates = self._state, self.candidates
-        if self._known.fitted is None:
-            return NextDensity(None, None, state.density, state.density)
-        target = with_exploration(self._known.scores.superior, candidates.test_density, self.settings.exploration)
-        return next_density(state.density, target, candidates.pool_density, n=state.ledger.n_drawn, b=n)
 
     def _label_pending(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
         """Label all pending points, each label recorded as soon as it arrives."""

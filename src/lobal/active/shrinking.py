@@ -83,12 +83,8 @@ def fewest(
 ) -> tuple[Answers, Decision]:
     """The answers with one number halved as long as they are as good as the reference's, and all that was tried.
 
-    Args:
-        name: option that is halved, down to its entry in `FEWEST` at least.
-        numbers: of inducing points to begin with, by the names of the options.
-        begin: the answers with these.
-        reference: those that all are compared with.
-        attempt: the answers with other numbers.
+    It begins with the answers to `numbers`, by the names of the options, and ends at `FEWEST`; `attempt` returns the
+    answers with other numbers.
     """
     best, number, trials = begin, numbers[name], [begin.as_trial(numbers[name], "known")]
     while number // 2 >= FEWEST[name]:
@@ -109,14 +105,8 @@ def shrunk(
 ) -> MixtureRegressor:
     """The model with as few inducing points as do no harm, m_E first; its `tuning_` says how they were found.
 
-    The same model where it has no inducing points or labels are too few to tell.
-
-    Args:
-        model: fitted with all points.
-        fit: the model with other numbers, by the names of the options.
-        X: inputs that it is fitted to.
-        y: their labels.
-        validation: inputs and labels to measure errors on; without them, errors are leave-one-out.
+    The same model where it has no inducing points or labels are too few to tell. `fit` returns the model with other
+    numbers, by the names of the options. Errors are measured on the validation labels, or leave-one-out without them.
     """
     if not _can_be_judged(model, X):
         return model

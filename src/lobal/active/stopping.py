@@ -1,6 +1,4 @@
-"""Rules that end a run early: functions of the learner, looked at after every size."""
-
-import math
+"""Rules that end a run early: functions of the learner, checked after every size."""
 
 from lobal.active.learner import ActiveLearner, StoppingRule
 
@@ -12,7 +10,8 @@ def target_error(rmse: float) -> StoppingRule:
     """
 
     def reached(learner: ActiveLearner) -> bool:
-        return _error(learner) <= rmse
+        error = None if learner.fitted is None else learner.fitted.validation_error
+        return error is not None and error <= rmse
 
     return reached
 
@@ -24,8 +23,3 @@ def no_further_gain(share: float = 0.05) -> StoppingRule:
         return learner.fitted is not None and learner.expected_savings() < share
 
     return exhausted
-
-
-def _error(learner: ActiveLearner) -> float:
-    error = None if learner.fitted is None else learner.fitted.validation_error
-    return math.inf if error is None else error

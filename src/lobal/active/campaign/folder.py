@@ -24,12 +24,8 @@ class Campaign:
     """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal` and `lock`.
 
     Made by `create`, `open` or `read`. Created or opened, it is locked until `close` or until the process ends in
-    whatever way. A forked process cannot write to it.
-
-    Attributes:
-        path: the folder.
-        header: what does not change: written once, when the campaign is created. `format` is the folder's own entry.
-        events: the journal, in order.
+    whatever way. A forked process cannot write to it. The header is written once, when the campaign is created;
+    `format` is the folder's own entry. `events` is the journal, in order.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], writer: tuple[Lock, Journal] | None = None) -> None:
@@ -48,11 +44,8 @@ class Campaign:
     ) -> "Campaign":
         """A new campaign in a new folder, or in one that holds none; folders above it are made.
 
-        Args:
-            path: the folder.
-            header: what does not change.
-            records: tensors by the name of their file in the folder, which `load_record` reads.
-            events: what has happened before the campaign was kept.
+        `records` are tensors by the name of their file in the folder, which `load_record` reads; `events` is what has
+        happened before.
 
         Raises:
             FileExistsError: the path holds a campaign already, or is a file.

@@ -11,36 +11,21 @@ SEQUENCES = ("indices", "decisions")  # fields of a step that are tuples, and li
 @final
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One pass through the loop of Algorithm 1; None stands for what was not known yet.
+    """One pass through the loop of Algorithm 1; None stands for what was not known yet."""
 
-    Attributes:
-        number: k, counted from zero.
-        size: n_k, labels and pending points before this step's batch.
-        batch: n_{k+1} - n_k, points asked for.
-        indices: numbers of the candidates asked for.
-        gamma_1: of Algorithm 1, how much larger than the density aimed for the density so far is, where it is most.
-        gamma_2: of Algorithm 1, the share of the density so far in the next.
-        validation_error: of the model fitted at this step.
-        noise: variance of the labels' noise, as the model found it.
-        attainable: relative sample size that the superior density could reach.
-        n_inducing: m_E as Algorithm 1 found it, at this step or before.
-        n_gate_inducing: m_G likewise.
-        decisions: how the model of this step came by its settings, with the validation error of all that was tried;
-            `MixtureRegressor.tuning_` as JSON knows it.
-    """
-
-    number: int
-    size: int
-    batch: int
-    indices: tuple[int, ...]
-    gamma_1: float | None
-    gamma_2: float | None
-    validation_error: float | None
-    noise: float | None
-    attainable: float | None
+    number: int  # k, counted from zero
+    size: int  # n_k, labels and pending points before this step's batch
+    batch: int  # n_{k+1} - n_k, points asked for
+    indices: tuple[int, ...]  # numbers of the candidates asked for
+    gamma_1: float | None  # largest ratio of the density so far to the density aimed for
+    gamma_2: float | None  # share of the density so far in the next
+    validation_error: float | None  # of the model fitted at this step
+    noise: float | None  # variance of the labels' noise, as the model found it
+    attainable: float | None  # relative sample size that the superior density could reach
     # Journals of earlier versions do not have these.
-    n_inducing: int | None = None
-    n_gate_inducing: int | None = None
+    n_inducing: int | None = None  # m_E as Algorithm 1 found it, at this step or before
+    n_gate_inducing: int | None = None  # m_G likewise
+    # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:

@@ -105,12 +105,9 @@ def plain(
     *,
     finite: bool,
 ) -> Any:  # noqa: ANN401 - what JSON knows
-    """`value` as JSON knows it: arrays and tuples become lists, NumPy's numbers Python's, nothing is rounded.
+    """`value` as JSON holds it: arrays and tuples become lists, NumPy's numbers Python's, nothing is rounded.
 
-    Args:
-        value: dictionaries with string keys, lists, tuples, arrays, strings, numbers, booleans and None, nested.
-        name: what errors call it.
-        finite: whether NaN and infinity are refused.
+    Errors call it `name`. NaN and infinity are refused where numbers must be `finite`.
     """
     match value:
         case np.ndarray() | np.generic():

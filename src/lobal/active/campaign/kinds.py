@@ -43,15 +43,10 @@ def upgraded(
         earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)
         return earlier
     settings = {"functions": [], "shrink_inducing": False, **header["settings"]}
-    surrogate = {
-        "options": settings.pop("model"),
-        "functions": settings.pop("functions"),
-        "shrink_inducing": settings.pop("shrink_inducing"),
-    }
-    fields = {"memory_mapped": header["memory_mapped"]}
+    rest = {name: settings.pop(name) for name in ("functions", "shrink_inducing")}
     return {
         "format": CURRENT_FORMAT,
-        "candidates": {"kind": "array", **fields},
-        "surrogate": {"kind": "mixture", **surrogate},
+        "candidates": {"kind": "array", "memory_mapped": header["memory_mapped"]},
+        "surrogate": {"kind": "mixture", "options": settings.pop("model"), **rest},
         "settings": settings,
     }, events

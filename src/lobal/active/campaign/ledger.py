@@ -39,25 +39,25 @@ class Entry:
 class Ledger:
     """All points of a campaign by number, in the order they entered it.
 
-    `n_columns` numbers are recorded for every point. Of several labels of one point, all count or the last one only
-    (`keeps_repeats`). The order does not depend on the order in which labels arrive, so that a run with many workers,
-    or one that was interrupted, ends with the same data.
+    `n_columns` numbers are recorded for every point. Points of a box are recognised by these inputs, others by their
+    candidate. Of several labels of one point, all count or the last one only (`keeps_repeats`). The order does not
+    depend on the order in which labels arrive, so that a run with many workers, or one that was interrupted, ends with
+    the same data.
     """
 
-    def __init__(self, n_columns: int, *, keeps_repeats: bool = True) -> None:
-        self.n_columns = n_columns
-        self.keeps_repeats = keeps_repeats
+    def __init__(self, n_columns: int, *, is_box: bool = False, keeps_repeats: bool = True) -> None:
+        self.n_columns, self.is_box, self.keeps_repeats = n_columns, is_box, keeps_repeats
         self.entries: list[Entry] = []
         self.n_labels = 0
-        self._by_candidate: dict[int, int] = {}
-        self._by_input: dict[tuple[float, ...], int] = {}
+        self._numbers: dict[int | tuple[float, ...], int] = {}
 
     def apply(self, event: Event) -> None:
         """Take note of one event: points "asked" for or "added", labels "told", or points that "failed"."""
         match event["event"]:
             case "asked" | "added":
                 for candidate, x in zip(event["candidates"], event["inputs"], strict=True):
-                    self._enter(candidate, tuple(x))
+                    self._numbers[tuple(x) if self.is_box else candidate] = len(self.entries)
+                    self.entries.append(Entry(candidate=candidate, x=tuple(x)))
             case "told":
                 for number, label in zip(event["points"], event["labels"], strict=True):
                     self._label(self.entries[number], label)
@@ -73,17 +73,9 @@ class Ledger:
         entry.labels.append(label)
         self.n_labels += 1
 
-    def _enter(self, candidate: int, x: tuple[float, ...]) -> None:
-        self._by_candidate[candidate] = self._by_input[x] = len(self.entries)
-        self.entries.append(Entry(candidate=candidate, x=x))
-
-    def number_of_candidate(self, candidate: int) -> int | None:
-        """The point that is this candidate, if it has been asked for or told."""
-        return self._by_candidate.get(candidate)
-
-    def number_at(self, x: Sequence[float]) -> int | None:
-        """The point at exactly this input, if it has been asked for or told."""
-        return self._by_input.get(tuple(x))
+    def number(self, candidate: int, x: tuple[float, ...]) -> int | None:
+        """The point that is this candidate, or in a box the one at exactly this input; none if it is new."""
+        return self._numbers.get(x if self.is_box else candidate)
 
     @property
     def pending(self) -> list[int]:
@@ -108,7 +100,7 @@ class Ledger:
     @property
     def used_candidates(self) -> list[int]:
         """Candidates not to be asked for again."""
-        return sorted(self._by_candidate)
+        return sorted({entry.candidate for entry in self.entries})
 
     @property
     def answered(self) -> list[int]:

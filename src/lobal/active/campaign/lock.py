@@ -16,11 +16,8 @@ NOTE = "The process of this number uses the campaign for as long as it lives. De
 class Lock:
     """Sole use of something, from creation until `release` or the end of the process.
 
-    The system keeps the lock (flock); the file's text only tells others whom to ask.
-
-    Args:
-        path: the lock's file, made if need be and never removed: a removed one could be held twice.
-        guarded: what the lock is for, as errors name it.
+    The system keeps the lock (flock); the file's text only tells others which process has it. The file is made if need
+    be and never removed: a removed one could be held twice. Errors name what the lock is for, `guarded`.
 
     Raises:
         BlockingIOError: another holder, in this process or another, has it.

@@ -27,22 +27,17 @@ SMALLEST_TRAINING_SET = 10  # labels; fewer say nothing about bandwidths, densit
 
 @final
 class CampaignState:
-    """What a campaign knows; where there is a folder, every event is on disk before it counts.
-
-    Attributes:
-        setup: what the campaign was begun with.
-        ledger: which points were asked for, have labels, or failed.
-        history: the steps so far.
-        last: what the last step left; before the first one, p_0 and nothing else.
-        density: p_k at the candidates, points told since the last step included.
-    """
+    """What a campaign knows; where there is a folder, every event is on disk before it counts."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.candidates = setup.candidates
-        self.ledger = Ledger(self.candidates.n_columns, keeps_repeats=self.candidates.keeps_repeats)
-        self.history = History(())
-        self.density = self.candidates.initial_density.clone()  # p_0
+        self.ledger = Ledger(
+            self.candidates.n_columns, is_box=self.candidates.is_box, keeps_repeats=self.candidates.keeps_repeats
+        )
+        self.history = History()
+        # p_k, points told since the last step included; p_0 before the first.
+        self.density = self.candidates.initial_density.clone()
         self.last = StepState(number=-1, density=self.density, complexity=None)
         self._campaign: Campaign | None = None
         self._events: list[Event] = []  # what `save` needs as long as nothing is on disk
@@ -97,11 +92,11 @@ class CampaignState:
     def enter(self, points: Points) -> list[int]:
         """The numbers of points; those that are new enter the campaign."""
         pairs = list(zip(points[0], map(tuple, points[1].tolist()), strict=True))
-        new = list(dict.fromkeys(pair for pair in pairs if self._number(*pair) is None))
+        new = list(dict.fromkeys(pair for pair in pairs if self.ledger.number(*pair) is None))
         if new:
             entering = {"candidates": [candidate for candidate, _ in new], "inputs": [list(x) for _, x in new]}
             self._append({"event": "added", **entering})
-        return [number for pair in pairs if (number := self._number(*pair)) is not None]
+        return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"]) -> None:
         """Record labels of points; incomplete ones are failures, unless the point has a label already."""
@@ -135,9 +130,6 @@ class CampaignState:
             return density
         share = self.candidates.label_share(self.points(numbers), self.points(answered), has_label)
         return density * torch.as_tensor(share)
-
-    def _number(self, candidate: int, x: tuple[float, ...]) -> int | None:
-        return self.ledger.number_at(x) if self.candidates.is_box else self.ledger.number_of_candidate(candidate)
 
     # Events.
 

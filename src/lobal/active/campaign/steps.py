@@ -110,11 +110,9 @@ def opened_setup(
 ) -> tuple[Setup, list[Event]]:
     """What the campaign was begun with, and its events, both in the present format.
 
-    Args:
-        campaign: the opened folder.
-        space: has the inputs of candidates that were not saved with the campaign; else none.
-        noise: the function that the surrogate was given as its noise, if it was.
-        strict: refuse to go on without that function; otherwise the campaign is only read.
+    The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
+    surrogate was given as its noise, if it was; `strict` refuses to go on without it, otherwise the campaign is only
+    read.
     """
     header, events = kinds.upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
