@@ -8,7 +8,7 @@ Start with `complexity.py`, the paper on one page.
 - `linalg.py`: linear algebra: Cholesky factors with jitter, triangular systems
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
-- `arrays.py`: shape aliases, device and dtype, checks of user input, arrays larger than the memory
+- `arrays.py`, `checks.py`: shape aliases, device and dtype, checks of arrays and of single values
 - `mapped.py`: arrays in memory-mapped files
 - `tables.py`: tables in CSV, parquet and npz files
 - `files.py`: saving and loading without pickle, atomic writes

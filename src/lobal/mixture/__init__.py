@@ -1,1 +1,18 @@
-"""The model: experts, a gate that weighs them, and their training."""
+"""The model: experts of different bandwidths, a gate that weights them, and two engines that train both.
+
+Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in `analytic/` and `adam/`.
+
+- `estimator.py`: `MixtureRegressor`, the scikit-learn estimator
+- `options.py`, `checks.py`, `settings.py`: from the options of a user to checked settings
+- `data.py`, `units.py`: labels for training, validation and the gate; units of the labels
+- `fit.py`, `start.py`: from labelled data to a fitted mixture; global expert and inducing points, from which engines start
+- `engine.py`, `engines.py`: what an engine consists of, and the engines by name
+- `model.py`, `gate.py`: the mixture (prediction, uncertainty, local bandwidth) and its gates
+- `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
+- `ladder.py`: the ladder of bandwidths, extended and trimmed
+- `noise.py`, `heteroscedastic.py`: noise that varies over the inputs
+- `smoothness.py`: the smoothness by a comparison of kernels
+- `tuning.py`, `tuning_record.py`: how settings are chosen before a fit, and the record of it
+- `storage.py`: fitted models in files
+- `progress.py`: training history and progress line
+"""
