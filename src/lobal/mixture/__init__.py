@@ -5,7 +5,7 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `estimator.py`: `MixtureRegressor`, the scikit-learn estimator
 - `options.py`, `checks.py`, `settings.py`: from the options of a user to checked settings
 - `data.py`, `units.py`: labels for training, validation and the gate; units of the labels
-- `fit.py`, `start.py`: from labelled data to a fitted mixture; global expert and inducing points, from which engines start
+- `fit.py`, `start.py`: from labelled data to a fitted mixture; global expert and inducing points at the start
 - `engine.py`, `engines.py`: what an engine consists of, and the engines by name
 - `model.py`, `gate.py`: the mixture (prediction, uncertainty, local bandwidth) and its gates
 - `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
