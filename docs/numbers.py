@@ -228,6 +228,18 @@ def _malonaldehyde(test_density: str) -> dict[str, Any]:
     return {step["model"]: {name: step[name] for name in ("rho", "standard_error")} for step in steps}
 
 
+def _estimated_dimension() -> dict[str, Any]:
+    """Errors of active campaigns with estimated intrinsic dimension by those with the given one, at 2048 labels."""
+
+    def errors(name: str, kind: str) -> dict[int, float]:
+        entries = record(f"malonaldehyde.{name}")["results"]
+        return {each["seed"]: each[kind] for each in entries if (each["model"], each["n"]) == ("active", 2048)}
+
+    kinds = ("force_rmse", "energy_rmse")
+    pairs = {kind: (errors("estimated_dimension", kind), errors("pool", kind)) for kind in kinds}
+    return {kind: mean_and_error([new[seed] / old[seed] for seed in new]) for kind, (new, old) in pairs.items()}
+
+
 def _malonaldehyde_errors(name: str) -> str:
     """Mean over the repetitions of the RMSE of forces and energies at all sizes, in thousandths."""
     results = record(name)["results"]
@@ -350,6 +362,7 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "rho_constant_penalty": _constant_penalty,
     "malonaldehyde_pool": partial(_malonaldehyde, "pool"),
     "malonaldehyde_uniform": partial(_malonaldehyde, "uniform"),
+    "estimated_dimension": _estimated_dimension,
     "slope": _slope,
     "shrunk": _shrunk,
     "gpytorch_seeds": _seeds,

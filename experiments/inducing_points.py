@@ -46,8 +46,8 @@ from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import inducing_covariance
 from lobal.experts.leave_one_out import condition
 from lobal.experts.svgp import SparseExperts
-from lobal.inducing.draws import random_points
 from lobal.inducing.greedy import Covariance, fast_forward_points, variance_points
+from lobal.inducing.random_points import random_points
 from lobal.inducing.select import select_inducing
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import train

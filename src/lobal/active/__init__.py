@@ -7,7 +7,7 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `surrogate.py`: the abstract `Surrogate` and `FittedSurrogate`: what a learner needs of a model.
 - `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
 - `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
-- `approach.py`: the density of the next batch, so that all labels together follow the superior density.
+- `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
 - `designs.py`: draws from that density.
 - `oracles.py`: calls of somebody else's program, which may fail; `stopping.py`: rules that end a run.
 - `settings.py`: what a learner is told once, checked.

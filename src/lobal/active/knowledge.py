@@ -8,8 +8,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.approach import NextDensity, next_density, with_exploration
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
+from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.density import importance_weights

@@ -9,7 +9,7 @@ Start with `select.py`; every method is a function of inputs, number, generator 
 - `svgd.py`, `target.py`: Stein variational gradient descent, and its target density
 - `distributional.py`: distributional clustering, with any distance
 - `greedy.py`: one by one, for a known kernel
-- `draws.py`: random draws, the baseline
+- `random_points.py`: random draws, the baseline
 - `spacing.py`: distances in blocks, nearest centres, local spacing
 """
 

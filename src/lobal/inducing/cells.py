@@ -9,7 +9,7 @@ from torch import Tensor
 from lobal.core.arrays import Inputs
 from lobal.core.density import capped
 from lobal.core.kernels import squared_distances
-from lobal.inducing.draws import merged
+from lobal.inducing.random_points import merged
 from lobal.inducing.spacing import assignment, euclidean, local_spacing
 
 # Steps of power iteration towards the first principal axis. With exact eigenvectors the points were neither more even

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Inputs
-from lobal.inducing.draws import drawn_rows
+from lobal.inducing.random_points import drawn_rows
 from lobal.inducing.spacing import Distance, assignment, distance_blocks, euclidean, local_spacing
 
 # The inertia changes by less than a thousandth after this many Lloyd steps.

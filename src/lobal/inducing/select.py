@@ -17,10 +17,10 @@ from lobal.core.complexity import inducing_target
 from lobal.core.density import importance_weights, pool_density
 from lobal.inducing.cells import cell_points
 from lobal.inducing.distributional import distributional_points
-from lobal.inducing.draws import random_points
 from lobal.inducing.greedy import fast_forward_points, variance_points
 from lobal.inducing.kmeans import kmeans_points
 from lobal.inducing.quantiles import quantile_points
+from lobal.inducing.random_points import random_points
 from lobal.inducing.svgd import svgd_points
 
 METHODS: Mapping[str, Callable[..., Tensor]] = MappingProxyType(

@@ -12,7 +12,7 @@ from torch import Tensor
 from lobal.core.arrays import Inputs
 from lobal.core.density import silverman_widths
 from lobal.core.kernels import squared_distances
-from lobal.inducing.draws import drawn_rows, merged
+from lobal.inducing.random_points import drawn_rows, merged
 
 # The surrogate only has to be near the target, and every step evaluates all of its kernels.
 SURROGATE_CENTRES = 1000

@@ -1,6 +1,6 @@
 import torch
 
-from lobal.inducing.draws import drawn_rows, random_points
+from lobal.inducing.random_points import drawn_rows, random_points
 
 
 def test_a_draw_of_all_points_is_all_points(generator: torch.Generator) -> None:

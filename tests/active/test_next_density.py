@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from lobal.active.approach import next_density, with_exploration
+from lobal.active.next_density import next_density, with_exploration
 from lobal.core.density import norm, normalised
 from tests.active.setting import ones, tensor
 
