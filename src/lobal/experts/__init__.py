@@ -4,7 +4,7 @@ Start with `interface.py`.
 
 - `interface.py`: the interface `Experts`, the shared hyperparameters
 - `svgp.py`: sparse variational experts, their predictions and their bound
-- `fitc.py`: analytic sparse experts (FITC, Titsias)
+- `fitc.py`: sparse experts in closed form (FITC)
 - `exact.py`: exact experts
 - `leave_one_out.py`: predictions of every label from the others, in closed form
 - `global_expert.py`: one Gaussian process by marginal likelihood, from which training starts

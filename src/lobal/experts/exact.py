@@ -1,4 +1,4 @@
-"""Dense experts: classical Gaussian process regression, with leave-one-out responses in closed form."""
+"""Exact experts: Gaussian process regression, with leave-one-out predictions in closed form."""
 
 import math
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def exact_experts(
     factor = X.new_empty(len(bandwidths), len(X), len(X))
     scaled = scale_inputs(X, shared_bandwidth)
     squared = squared_distances(scaled, scaled)
-    for number in range(len(bandwidths)):  # one at a time: matrices on the way to a factor take as much memory as it
+    for number in range(len(bandwidths)):  # one at a time: intermediate matrices take as much memory as a factor
         one = bandwidths[number : number + 1]
         factor[number] = safe_cholesky(_label_covariances(squared, hyperparameters, one, kernel)[0]).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
@@ -97,7 +97,7 @@ def log_marginal_likelihood(
     shared_bandwidth: Float[Tensor, "..."],
     kernel: Kernel,
 ) -> Float[Tensor, " L"]:
-    """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all that is continuous."""
+    """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all hyperparameters."""
     factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared_bandwidth, kernel)).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
     fit: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))

@@ -1,4 +1,4 @@
-"""The features of a fixed set of inputs: kept where they fit into memory, recomputed a part at a time where not."""
+"""The features of a fixed set of inputs: stored if they fit into memory, otherwise recomputed in parts."""
 
 import logging
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from lobal.experts.svgp import nystroem_diagonal
 
 logger = logging.getLogger(__name__)
 
-# Features are kept if they take no more than this, unless told otherwise; else recomputed whenever they are needed.
+# By default larger features are recomputed whenever they are needed.
 CACHE_BYTES = 4 * 2**30
 
 
@@ -26,7 +26,7 @@ class StoredFeatures:
         self.features, self.X = features, X
         self._kept = self._everything(CACHE_BYTES if cache_bytes is None else cache_bytes)
         self._single: Float[Tensor, "n L m"] | None = None
-        self._gathered: Float[Tensor, "b L m"] | None = None  # memory is dear to ask for anew at every step
+        self._gathered: Float[Tensor, "b L m"] | None = None  # reused, since allocating it at every step is slow
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
 
     def _everything(self, cache_bytes: int) -> Float[Tensor, "L n m"] | None:
@@ -43,9 +43,9 @@ class StoredFeatures:
         return self.features(self.X[rows]) if self._kept is None else self._kept[:, rows]
 
     def in_single_precision(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, "L b m"]:
-        """Features of some of the points, valid until others are asked for: for steps that only look for a direction.
+        """Features of some of the points for a step of Adam, valid until the next call.
 
-        They are read at every step. Half as wide they take half the time, and less with those of a point side by side.
+        In single precision a step takes half the time, and less if the features of a point are adjacent in memory.
         """
         single = self.single
         if single is None:
@@ -59,13 +59,13 @@ class StoredFeatures:
 
     @property
     def single(self) -> Float[Tensor, "n L m"] | None:
-        """All features in single precision, those of a point side by side, if they are kept."""
+        """All features in single precision, those of a point adjacent in memory, if they are stored."""
         if self._single is None and self._kept is not None:
             self._single = self._kept.permute(1, 0, 2).to(torch.float32, memory_format=torch.contiguous_format)
         return self._single
 
     def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
-        """Consecutive rows and their features, a bounded number at a time."""
+        """Consecutive rows and their features, in parts of bounded size."""
         L, m = len(self.features.bandwidths), len(self.features.points)
         rows = rows_at_once(L * m, self.X.device)
         for start in range(0, len(self.X), rows):

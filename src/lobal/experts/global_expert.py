@@ -1,8 +1,7 @@
-"""One global expert first: mean, regularisation, noise and bandwidth from the marginal likelihood.
+"""The global expert: initial mean, regularisation, noise and bandwidth from the marginal likelihood.
 
-The paper trains a single sparse GP for these initial values (Appendix, "Design choices"). Here they maximise an exact
-marginal likelihood, which needs no learning rate and cannot stall: that of the labels in neighbourhoods which know
-nothing of each other.
+The paper trains a single sparse GP for these initial values (Appendix, "Design choices"). Here they maximise the exact
+marginal likelihood of the labels in independent neighbourhoods, which needs no learning rate.
 """
 
 import math
@@ -24,15 +23,15 @@ from lobal.experts.exact import label_covariances, log_marginal_likelihood
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.neighbourhoods import neighbourhoods
 
-# More labels hardly change the hyperparameters. With one bandwidth to learn, fewer do, all of them together; else they
-# are divided into neighbourhoods, which cost the cube of their sizes.
+# More labels hardly change the hyperparameters. With one bandwidth to learn, fewer are enough, in one neighbourhood;
+# otherwise they are divided into neighbourhoods, which cost the cube of their sizes.
 WITH_ONE_WIDTH = 500
 LARGEST_SUBSET, LARGEST_NEIGHBOURHOOD = 2048, 700
-# The climb happens on a few points, and all polish what it found for some iterations.
+# The search uses a few points, and further iterations on all points polish its result.
 FEW, MOST_FEW = 300, 500
-FEW_PER_WIDTH = 30  # fewer points for each bandwidth to learn are overfitted
+FEW_PER_WIDTH = 30  # fewer points per bandwidth overfit
 POLISHING = 25
-# Noise below this share of the label variance cannot be told from the jitter of the factorisation.
+# Noise below this share of the label variance cannot be distinguished from the jitter of the factorisation.
 SMALLEST_NOISE = 1e-6
 
 
@@ -51,7 +50,7 @@ def fit_global_expert(
     anisotropic: bool,
     generator: torch.Generator,
 ) -> GlobalExpert:
-    """The single-scale GP that explains (a subset of) the points best, neighbourhood by neighbourhood.
+    """The single-scale GP of greatest marginal likelihood of (a subset of) the points.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
     of it, or one per column if `anisotropic`. Known noise variances stay as they are.
@@ -63,7 +62,7 @@ def fit_global_expert(
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
     units = Units(subset.y.mean(), _above_zero(subset.y.var()), unit)
 
-    def climb(samples: Sequence[LabelledSet], start: np.ndarray, iterations: int) -> OptimizeResult:
+    def search(samples: Sequence[LabelledSet], start: np.ndarray, iterations: int) -> OptimizeResult:
         return minimize(
             lambda theta: _negative_evidence(theta, samples, units, kernel),
             start,
@@ -74,14 +73,14 @@ def fit_global_expert(
         )
 
     starts = (np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(few, units, kernel))
-    best = min((climb([few], start, 60) for start in starts), key=lambda found: float(found.fun)).x
+    best = min((search([few], start, 60) for start in starts), key=lambda found: float(found.fun)).x
     if len(subset) > len(few):
         scaled = subset.X / units.bandwidth(units.tensor(best))
         samples = [subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)]
-        # What explains few points without noise may be far from explaining all: noise smooths the way back.
+        # The optimum of a few points without noise may be far from that of all points: more noise helps to get there.
         noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
         best = min(noisier, key=lambda theta: _negative_evidence(theta, samples, units, kernel)[0])
-        best = climb(samples, best, POLISHING + n_widths).x
+        best = search(samples, best, POLISHING + n_widths).x
     theta = units.tensor(best)
     return GlobalExpert(units.hyperparameters(theta, points.noise), units.bandwidth(theta).expand(len(unit)).clone())
 
@@ -89,14 +88,14 @@ def fit_global_expert(
 @final
 @dataclass(frozen=True)
 class Units:
-    """What theta = (mean, log lambda, log v, log widths ...) is measured in: moments of the labels, column widths."""
+    """Units of theta = (mean, log lambda, log v, log widths ...): moments of the labels, column widths."""
 
     centre: Scalar
     spread: Scalar
     unit: Float[Tensor, " d"]
 
     def tensor(self, theta: np.ndarray) -> Float[Tensor, " k"]:
-        """theta where the labels are."""
+        """theta on the device of the labels."""
         return torch.tensor(theta, dtype=self.spread.dtype, device=self.spread.device)
 
     def hyperparameters(self, theta: Float[Tensor, " k"], known_noise: Tensor | None) -> Hyperparameters:
@@ -112,7 +111,7 @@ class Units:
 def _negative_evidence(
     theta: np.ndarray, samples: Sequence[LabelledSet], units: Units, kernel: Kernel
 ) -> tuple[float, np.ndarray]:
-    """Minus the log marginal likelihood per label, and its gradient, of samples that know nothing of each other."""
+    """Minus the log marginal likelihood per label of independent samples, and its gradient."""
     leaf = units.tensor(theta).requires_grad_()
     evidence, gradient = 0.0, np.zeros_like(theta)
     for sample in samples:
@@ -127,8 +126,8 @@ def _evidence_and_slope(
 ) -> tuple[float, np.ndarray]:
     """The log marginal likelihood and its gradient.
 
-    With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is (a a^T - C^-1) / 2: one inverse, in the
-    place of a differentiated factorisation.
+    With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is (a a^T - C^-1) / 2: one inverse instead of
+    a differentiated factorisation.
     """
     hyperparameters = units.hyperparameters(leaf, sample.noise)
     one = torch.ones_like(units.spread)[None]
@@ -144,13 +143,13 @@ def _evidence_and_slope(
 
 
 def _above_zero(variance: Scalar) -> Scalar:
-    """The variance of labels that are not all alike; else one."""
+    """The variance, or one if it is zero."""
     return torch.where(variance > 0, variance, torch.ones_like(variance))
 
 
 @torch.no_grad()
 def _starts(few: LabelledSet, units: Units, kernel: Kernel) -> list[np.ndarray]:
-    """The best of coarse grids over bandwidth and noise, one for each lambda: the evidence has several maxima."""
+    """The best of a coarse grid over bandwidth and noise, for two values of lambda: the evidence has several maxima."""
 
     def grid(log_scale: float) -> list[np.ndarray]:
         return [

@@ -17,7 +17,7 @@ class Posterior(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """What all experts share besides the bandwidth matrix: mu_E, lambda_E and the label noise variance v.
+    """Hyperparameters of all experts besides their bandwidths: mu_E, lambda_E and the label noise variance v.
 
     The noise is one number (homoscedastic) or one per training point (heteroscedastic).
     """
@@ -34,7 +34,7 @@ class Experts(ABC):
 
     @abstractmethod
     def mean(self, X: Inputs) -> Float[Tensor, "L n"]:
-        """Posterior mean alone, which costs less than mean and variance."""
+        """Posterior mean, which costs less than mean and variance."""
 
     @abstractmethod
     def posterior(self, X: Inputs) -> Posterior:

@@ -1,4 +1,4 @@
-"""Leave-one-out answers in closed form: what every expert would say at each of its points without that label.
+"""Leave-one-out predictions in closed form: every expert at each of its points, without that label.
 
 For a linear smoother no expert has to be fitted again. With A = I + lambda Phi^T diag(w / s) Phi the label i has the
 leverage h_i = lambda phi_i^T A^-1 phi_i w_i / s_i; left out, its residual grows by 1 / (1 - h_i) and the variance of
@@ -22,7 +22,7 @@ from lobal.experts.interface import Hyperparameters
 from lobal.experts.neighbourhoods import neighbourhoods
 from lobal.experts.svgp import predictive_mean
 
-# A label that its expert interpolates has leverage one, and no say about the point without it.
+# A label that its expert interpolates has leverage one, and its leave-one-out prediction is not defined.
 LARGEST_LEVERAGE = 1.0 - 1e-9
 
 
@@ -51,7 +51,7 @@ def condition(
     hyperparameters: Hyperparameters,
     gate: Float[Tensor, "n L"] | None = None,
 ) -> Conditioned:
-    """The experts' posterior given all points, weighed by a gate or alike."""
+    """The experts' posterior given all points, weighted by a gate or equally."""
     weight = relative_weights(points)
     weights = weight.expand(len(stored.features.bandwidths), -1) if gate is None else gate.mT * weight
     precision = weights / fitc_variance(stored.explained, hyperparameters)
@@ -64,7 +64,7 @@ def condition(
 def sparse_leave_one_out(
     stored: StoredFeatures, points: LabelledSet, hyperparameters: Hyperparameters, experts: Conditioned
 ) -> LeaveOneOut:
-    """The answers of sparse experts that were conditioned on all points alike."""
+    """The predictions of sparse experts that were conditioned on all points equally."""
     weight = relative_weights(points)
     columns = [
         _part(phi, stored.explained[:, part], points.y[part], weight[part], at(hyperparameters, part), experts)
@@ -90,7 +90,7 @@ def _part(
 
 
 def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
-    """The answers of exact experts at their own points."""
+    """The predictions of exact experts at their own points."""
     mean, variance = experts.leave_one_out()
     leverage = 1.0 - experts.hyperparameters.noise / variance
     return LeaveOneOut(mean, variance, leverage.clamp(0.0, LARGEST_LEVERAGE))
@@ -105,10 +105,7 @@ def leave_one_out_among_neighbours(
     kernel: Kernel,
     most: int,
 ) -> LeaveOneOut:
-    """What exact experts would say if they knew no more than neighbourhoods of so many labels at the most.
-
-    The cost is O(L n most^2). `bandwidth` is Sigma_E.
-    """
+    """The predictions of exact experts within neighbourhoods of at most `most` labels; costs O(L n most^2)."""
     groups = neighbourhoods(scale_inputs(points.X, shared_bandwidth), most)
     parts = [
         exact_leave_one_out(
@@ -133,7 +130,7 @@ def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
 
 
 def at(hyperparameters: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
-    """Hyperparameters of some of the points: their own noise variances where these differ."""
+    """Hyperparameters for some of the points: their own noise variances if these differ."""
     return (
         hyperparameters
         if hyperparameters.noise.ndim == 0

@@ -1,6 +1,6 @@
-"""Labels in groups of neighbours: what costs the cube of their number is done group by group, at the full density.
+"""Labels in groups of neighbours, for computations that cost the cube of their number.
 
-A random subset of the same cost has its labels further apart, and what it does not resolve it takes for noise or for a
+The labels of a random subset of the same cost are further apart, and what they do not resolve looks like noise or a
 smaller bandwidth.
 """
 

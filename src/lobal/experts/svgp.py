@@ -26,7 +26,7 @@ class InducingCovariance(ABC):
         """The tensors that hold S, by name: what training adapts and saving stores."""
 
     def snapshot(self) -> "InducingCovariance":
-        """A copy that further training does not touch."""
+        """A copy that further training does not change."""
         return type(self)(**{name: tensor.detach().clone() for name, tensor in self.parameters.items()})
 
     @abstractmethod
@@ -95,7 +95,7 @@ class FullCovariance(InducingCovariance):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SparseExperts(Experts):
-    """Sparse Gaussian processes on shared inducing points, whatever fitted them: Adam, FITC or Titsias."""
+    """Sparse Gaussian processes on common inducing points, fitted by Adam or in closed form."""
 
     features: WhitenedFeatures
     hyperparameters: Hyperparameters
@@ -111,7 +111,7 @@ class SparseExperts(Experts):
         return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
 
     def posterior_at(self, phi: Float[Tensor, "L n m"]) -> Posterior:
-        """The posterior from features computed before: no factorisation, one product."""
+        """The posterior from given features."""
         mean, scale, _ = self.hyperparameters
         unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
         return Posterior(predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained)
@@ -124,7 +124,7 @@ def predictive_mean(
     scale: Float[Tensor, ""],
 ) -> Float[Tensor, "L n"]:
     """mu + sqrt(lambda) phi^T b, Eq. (eq:predictiveMean)."""
-    # As rows times matrices, which on a CPU, gradient included, takes a tenth of the time of matrices times columns.
+    # Rows times matrices: on a CPU, including the gradient, a tenth of the time of matrices times columns.
     return mean + scale.sqrt() * torch.bmm(whitened_mean[:, None], phi.mT)[:, 0]
 
 

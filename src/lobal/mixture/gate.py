@@ -19,7 +19,7 @@ from lobal.core.kernels import WhitenedFeatures
 
 
 def top_kappa_softmax(channels: Float[Tensor, "n L"], kappa: int) -> Float[Tensor, "n L"]:
-    """Softmax over the kappa largest channels of each row; the others get exactly zero.
+    """Softmax over the kappa largest channels of each row; the others are exactly zero.
 
     Eq. (eq:gateSparse). Ties are broken by position, so that exactly kappa channels are kept.
     """

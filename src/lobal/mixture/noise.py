@@ -1,15 +1,15 @@
-"""Noise that differs from place to place: a smooth variance v(x) learned from squared residuals.
+"""Noise that varies over the inputs: a smooth variance v(x) learned from squared residuals.
 
 The log-variance g = log v is a Gaussian process on a few inducing points (Goldberg et al. 1998, Kersting et al. 2007).
 Kersting et al. regress log r^2 on x. Here g has the likelihood of the residuals themselves, which needs no correction
-for E[log chi^2] = -1.27 and tells more: a residual says g to a variance of 2, and log r^2 to one of 4.93. Sums of
-squares S_i with nu_i degrees of freedom, the part u_i of whose variance is the model's, have
+for E[log chi^2] = -1.27 and is more informative: a residual determines g to a variance of 2, log r^2 to one of 4.93.
+Sums of squares S_i with nu_i degrees of freedom, the part u_i of whose variance is the model's, have
 
     log p(S | g) = -1/2 sum_i [nu_i log t_i + S_i / t_i],    t_i = exp(g_i) + u_i,
 
-and Newton's method finds the g of greatest posterior density in O(n m^2) an iteration. Bandwidth and prior variance of
-g are those under which held-out squares are likeliest; a constant is kept unless it is clearly beaten.
-`lobal.mixture.squared_residuals` says what residuals, leverage and noise have to do with each other.
+and Newton's method finds the g of greatest posterior density in O(n m^2) per iteration. Bandwidth and prior variance of
+g maximise the likelihood of held-out squares; a constant is kept unless it is clearly worse. How residuals, leverage
+and noise are related is explained in `leave_one_out.py`.
 """
 
 import math
@@ -26,21 +26,21 @@ from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.leave_one_out import SquaredResiduals
 from lobal.mixture.start import points_in_units
 
-# Of the average square: less noise than this is no longer told from what the model gets wrong.
+# Of the average square: less noise than this cannot be distinguished from errors of the model.
 SMALLEST_SHARE = 1e-4
 ITERATIONS = 50  # of Newton's method, which takes about ten
 TOLERANCE = 1e-10  # of the Newton decrement per degree of freedom
 HALVINGS = 30  # of a step
 FOLDS = 4  # of the squares, each held out once
-MOST_COMPARED = 4096  # squares: enough to tell log-variances apart
-# A dozen candidates compete with a constant, and the luckiest should not win: with two, one in 45 did.
+MOST_COMPARED = 4096  # squares: enough to compare log-variances
+# A dozen candidates compete with a constant, and the luckiest should not win: with 2, one in 45 did.
 STANDARD_ERRORS = 2.0
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class NoiseSettings:
-    """Which log-variances to choose from; a constant is always among them."""
+    """Candidate log-variances; a constant is always among them."""
 
     n_inducing: int = 128
     widths: tuple[float, ...] = (30.0, 10.0, 3.0, 1.0)  # bandwidths of g, in units of the target function's
@@ -57,10 +57,7 @@ class _Prior(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class NoiseModel:
-    """v(x) = exp(g(x)), with g between the least and the greatest value that it takes at the labels.
-
-    Far from them g tends to its prior mean.
-    """
+    """v(x) = exp(g(x)), with g bounded by its values at the labels; far from them g tends to its prior mean."""
 
     features: WhitenedFeatures  # of one bandwidth
     mean: Scalar
@@ -77,11 +74,11 @@ class NoiseModel:
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing spoke for a variance that differs from place to place."""
+        """Whether the variance is the same everywhere."""
         return bool(self.lowest == self.highest)
 
     def at_least(self, smallest: float) -> "NoiseModel":
-        """The same, but nowhere below the given variance."""
+        """The same with a lower bound on the variance."""
         floor = math.log(smallest)
         return replace(self, lowest=self.lowest.clamp_min(floor), highest=self.highest.clamp_min(floor))
 
@@ -98,10 +95,10 @@ def estimate_noise(
     generator: torch.Generator,
     settings: NoiseSettings | None = None,
 ) -> NoiseModel:
-    """The noise variance that predicts held-out squares best, a constant unless that is clearly beaten.
+    """The noise variance that predicts held-out squares best; a constant unless that is clearly worse.
 
-    `shared` is the bandwidth of the target function, a number, one width per column or a matrix: the noise is taken to
-    depend on the same directions, no faster than the function.
+    `shared_bandwidth` is that of the target function: the noise is assumed to vary along the same directions, and not
+    faster than the function.
     """
     settings = NoiseSettings() if settings is None else settings
     points = points_in_units(residuals.X, settings.n_inducing, shared_bandwidth, generator=generator)
@@ -132,7 +129,7 @@ def _features(
 
 
 def _design(phi: Float[Tensor, "n m"], scale: float) -> Float[Tensor, "n k"]:
-    """Columns with standard normal coefficients: the level, known up to a factor e or so, and the features."""
+    """Columns with standard normal coefficients: the level, known up to about a factor e, and the features."""
     return torch.cat([torch.ones_like(phi[:, :1]), math.sqrt(scale) * phi], dim=1)
 
 
@@ -143,7 +140,7 @@ def _best_prior(
     settings: NoiseSettings,
     generator: torch.Generator,
 ) -> _Prior | None:
-    """Width and scale under which held-out squares are likeliest; none if a constant does about as well."""
+    """Width and scale of greatest held-out likelihood; None if a constant is about as good."""
     rows = torch.randperm(len(residuals.total), generator=generator)[:MOST_COMPARED]
     few = residuals.at(rows.to(residuals.X.device))
     constant = _held_out_likelihood(None, few)
@@ -176,7 +173,7 @@ def constant_log_variance(residuals: SquaredResiduals) -> Scalar:
     floor = _floor(residuals)
     model = residuals.freedom @ residuals.model_variance / residuals.freedom.sum()
     start = torch.maximum((_average(residuals) - model).clamp_min(0.0).log(), floor)
-    wide = 10.0  # the standard deviation of a prior without a say
+    wide = 10.0  # standard deviation of a prior without influence
     column = torch.full_like(residuals.total, wide)[:, None]
     return torch.maximum(start + wide * log_variance_parameters(column, residuals, start)[0], floor)
 
@@ -208,8 +205,8 @@ def log_variance_parameters(
 ) -> Float[Tensor, " k"]:
     """theta of greatest posterior density in g = level + design theta with theta ~ N(0, I), by Newton's method.
 
-    Where all variance is noise the objective is concave. Elsewhere points whose curvature has the wrong sign are left
-    out of the matrix, which keeps the step an ascent; it is halved until the objective rises.
+    If all variance is noise the objective is concave. Otherwise points whose curvature has the wrong sign are left out
+    of the matrix, so that the step is an ascent; it is halved until the objective rises.
     """
 
     def objective(theta: Tensor) -> float:

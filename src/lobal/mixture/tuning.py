@@ -17,7 +17,7 @@ from lobal.mixture.engines import engine_for
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.tuning_record import Report, Tuned
 
-BUDGET = 48  # fits: about as many as Algorithm 2 asks for
+BUDGET = 48  # fits: about as many as Algorithm 2 needs
 
 Tuning: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator], Tuned]
 

@@ -30,3 +30,10 @@ def test_the_noise_of_exact_experts_follows_the_labels_left_out() -> None:
 def test_neighbourhoods_are_enough_to_find_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact_module, "NEIGHBOURS", 60)
     assert error(fit(sample(300, 1), adaptive=True, exact=True, gate_bandwidth=None)) < 0.06
+
+
+def test_the_pilot_finds_the_bandwidths_in_use() -> None:
+    """Neighbourhoods of three labels would lead to bandwidths of up to 27."""
+    bandwidths = fit(sample(300, 1), adaptive=True, exact=True).mixture.bandwidths
+    assert bandwidths[0] < 0.5
+    assert bandwidths[-1] <= 3.0

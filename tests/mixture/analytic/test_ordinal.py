@@ -10,7 +10,7 @@ from torch import Tensor
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.mixture.analytic.ordinal import (
     TEMPERATURES,
-    Climb,
+    NewtonSearch,
     cross_fitted_channels,
     fit_ordinal_gate,
     interpolated,
@@ -84,13 +84,13 @@ def test_equal_utilities_have_no_slope(temperature: float) -> None:
     assert curvature.abs().max() < 1e-12
 
 
-def climb(utility: Tensor, weight: Tensor) -> Climb:
-    return Climb(features()(X)[0], utility, weight, torch.tensor(2.0).double())
+def search(utility: Tensor, weight: Tensor) -> NewtonSearch:
+    return NewtonSearch(features()(X)[0], utility, weight, torch.tensor(2.0).double())
 
 
 @every_temperature
 def test_the_gradient_and_the_hessian_are_those_of_the_objective(temperature: float) -> None:
-    path = climb(random(L, N), random(N).exp())
+    path = search(random(L, N), random(N).exp())
     place = path.at(torch.cat([torch.tensor([2.3]).double(), 0.5 * random(20, seed=1)]), temperature)
     gradient, hessian = path.gradient(place), path.hessian(place)
     h = 1e-6
@@ -107,7 +107,7 @@ def test_the_objective_is_prior_and_weighted_utility() -> None:
     places = parameters[0] + 2.0 * features()(X)[0] @ parameters[1:]
     assert places.min() > 0
     assert places.max() < L - 1
-    loss = climb(utility, weight).at(parameters, TEMPERATURES[-1]).loss
+    loss = search(utility, weight).at(parameters, TEMPERATURES[-1]).loss
     expected = 0.5 * parameters[1:].square().sum() - weight @ interpolated(utility.mT, places, TEMPERATURES[-1]).value
     assert loss.item() == pytest.approx(expected.item())
 
@@ -169,15 +169,15 @@ def test_a_start_leads_to_the_same_optimum(profile: Callable[[Tensor], Tensor]) 
     assert (position(from_afar) - position(first)).abs().mean() < 0.1
 
 
-def test_the_climb_begins_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_begins_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     first = fit(peaked(linear(X)))
     starts: list[Tensor] = []
 
-    def run(self: Climb, start: Tensor, temperature: float, tolerance: float) -> Tensor:
+    def run(self: NewtonSearch, start: Tensor, temperature: float, tolerance: float) -> Tensor:
         starts.append(start)
         return start
 
-    monkeypatch.setattr(Climb, "run", run)
+    monkeypatch.setattr(NewtonSearch, "run", run)
     fit(peaked(step(X)), start=first)
     fit(peaked(torch.full((N,), 2.0).double()))
     assert torch.equal(starts[0], torch.cat([first.mean[None], first.whitened_mean]))
@@ -185,10 +185,10 @@ def test_the_climb_begins_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("noise", [0.5, 3.0])
-def test_the_climb_ends_where_the_objective_is_flat_and_convex(noise: float) -> None:
+def test_the_search_ends_where_the_objective_is_flat_and_convex(noise: float) -> None:
     utility, weight = peaked(linear(X), noise=noise), torch.ones(N).double()
     gate = fit(utility, weight=weight)
-    path = climb(utility, weight)
+    path = search(utility, weight)
     place = path.at(torch.cat([gate.mean[None], gate.whitened_mean]), TEMPERATURES[-1])
     assert path.gradient(place).abs().max() < 1e-4
     assert torch.linalg.eigvalsh(path.hessian(place)).min() > 0
@@ -223,10 +223,10 @@ def test_few_points_move_the_gate_less_than_many() -> None:
 
 
 def test_a_step_moves_no_position_by_more_than_one() -> None:
-    path = climb(peaked(linear(X)), torch.ones(N).double())
+    path = search(peaked(linear(X)), torch.ones(N).double())
     place = path.at(torch.zeros(21).double(), TEMPERATURES[0])
     gradient = path.gradient(place)
-    further = path._along(place, -1e3 * gradient, 1e3 * (gradient @ gradient).item(), TEMPERATURES[0])
+    further = path._line_search(place, -1e3 * gradient, 1e3 * (gradient @ gradient).item(), TEMPERATURES[0])
     assert further is not None
     positions = [each.parameters[0] + 2.0 * features()(X)[0] @ each.parameters[1:] for each in (place, further)]
     assert (positions[1] - positions[0]).abs().max().item() <= 1.0 + 1e-12

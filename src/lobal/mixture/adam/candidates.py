@@ -28,7 +28,7 @@ from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import Start, gate_features_at
 from lobal.mixture.tuning_record import End, Trial, Value
 
-# Candidates are compared after shorter trainings than a final fit's: later epochs improve all of them alike.
+# Candidates are compared after shorter trainings than a final fit's: later epochs improve all of them similarly.
 PATIENCE = 5
 SMALLEST_RATE = 0.05
 LONGEST = 150  # epochs

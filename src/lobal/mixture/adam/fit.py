@@ -18,8 +18,8 @@ from lobal.mixture.progress import Progress
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import Start, exact_experts_on, gate_features_at, spread_points
 
-# The default gate bandwidth in units of the global expert's: experts switch more slowly than functions vary. Of 2 and
-# 15, tried on 11 data sets, 2 was mostly the better, 15 at few labels in many columns; 3 itself was not tried.
+# The default gate bandwidth in units of the global expert's: the gate varies more slowly than the function. On 11 data
+# sets 2 was mostly better than 15, except for few labels in many columns; 3 itself was not tried.
 GATE_WIDTH = 3.0
 
 

@@ -1,8 +1,8 @@
-"""What training sees of the experts: their answers at the points the gate learns from.
+"""The experts during training: their predictions at the points that the gate learns from.
 
-Sparse experts learn together with the gate. Dense experts are fixed, and answer with leave-one-out responses at
-their own training points or with plain predictions on a gate set of its own; either way a label never speaks for
-itself (Appendix, "Design choices").
+Sparse experts are trained together with the gate. Exact experts are fixed; the gate learns from their leave-one-out
+predictions at their own training points, or from their predictions on a separate gate set. Either way no label is
+predicted from itself (Appendix, "Design choices").
 """
 
 from abc import ABC, abstractmethod
@@ -54,11 +54,11 @@ class Response(NamedTuple):
 
 
 class Responses(ABC):
-    """The experts' side of training; `points` are those the gate learns from."""
+    """The experts during training; `points` are those that the gate learns from."""
 
     points: LabelledSet
     validation: LabelledSet
-    is_shuffled: bool = False  # whether the points are in random order, so that any run of them is a sample
+    is_shuffled: bool = False  # whether the points are in random order, so that consecutive ones are a sample
 
     @abstractmethod
     def inducing_parameters(self) -> list[Tensor]:
@@ -74,7 +74,7 @@ class Responses(ABC):
 
     @abstractmethod
     def divergence(self) -> Float[Tensor, " L"]:
-        """KL_l of every expert; zero where nothing is learned."""
+        """KL_l of every expert; zero if nothing is learned."""
 
     @abstractmethod
     def validation_mean(self) -> Float[Tensor, "L n"]:
@@ -82,11 +82,11 @@ class Responses(ABC):
 
     @abstractmethod
     def experts(self) -> Experts:
-        """The experts in their present state, which further training does not touch."""
+        """The experts in their present state, which further training does not change."""
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether `elbo_gradients` is there."""
+        """Whether `elbo_gradients` is available."""
         return False
 
     def elbo_gradients(
@@ -94,9 +94,9 @@ class Responses(ABC):
     ) -> tuple[Scalar, Float[Tensor, "b L"]]:
         """The gated negative ELBO of a batch and its derivative in the gate's channels.
 
-        The gradients of the experts' own tensors are left in them.
+        The gradients of the experts' own tensors are stored in these.
         """
-        raise NotImplementedError("these experts train by autograd")
+        raise NotImplementedError("these experts are trained by autograd")
 
 
 def zero_covariance(_: NormalEquations) -> InducingCovariance:
@@ -117,11 +117,11 @@ def full_covariance(equations: NormalEquations) -> InducingCovariance:
 
 @final
 class SparseResponses(Responses):
-    """Sparse variational experts that learn together with the gate.
+    """Sparse variational experts, trained together with the gate.
 
     Inducing points and bandwidths are fixed, so the features are computed once and no matrix is factored during
-    training. Pre-training is exact: given the shared hyperparameters, the best inducing values of each expert on
-    all points solve a linear system.
+    training. Pre-training is exact: given the hyperparameters, the best inducing values of each expert on all points
+    solve a linear system.
     """
 
     def __init__(
@@ -212,11 +212,10 @@ class SparseResponses(Responses):
 
     @torch.no_grad()
     def refit(self, gate: Gate, *, with_validation: bool) -> SparseExperts:
-        """The experts conditioned on the points, weighed by the fixed gate, with their full posterior.
+        """The experts conditioned on the points under the fixed gate, in closed form, with their full posterior.
 
-        This is the post-processing of the paper's Appendix "Design choices", experts retrained under a fixed gate:
-        their optimum solves a linear system, so it is computed rather than descended to. `with_validation` counts
-        the validation labels as data, so that no label goes unused.
+        This is the post-processing of the paper's Appendix "Design choices". With `with_validation` the validation
+        labels are used too.
         """
         parts = [self._moments(self._gate_weights(gate(self.points.X)))]
         if with_validation:
@@ -240,25 +239,27 @@ class SparseResponses(Responses):
 
 @final
 class FixedResponses(Responses):
-    """Experts that do not learn: only the gate does."""
+    """Fixed experts: only the gate is trained."""
 
-    def __init__(self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, answers: Posterior) -> None:
+    def __init__(
+        self, points: LabelledSet, validation: LabelledSet, experts: ExactExperts, predictions: Posterior
+    ) -> None:
         self.points, self.validation = points, validation
         self._experts = experts
         log_likelihood = expected_log_likelihood(
-            points.y - answers.mean, answers.variance, torch.zeros_like(answers.mean)
+            points.y - predictions.mean, predictions.variance, torch.zeros_like(predictions.mean)
         )
-        self._answers = Response(answers.mean, log_likelihood)
+        self._predictions = Response(predictions.mean, log_likelihood)
         self._validation_mean = experts.mean(validation.X)
 
     @classmethod
     def leave_one_out(cls, points: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
-        """The gate learns from the experts' own training points, each left out when it is answered for."""
+        """The gate learns from the experts' own training points, each predicted from the others."""
         return cls(points, validation, experts, experts.leave_one_out())
 
     @classmethod
     def on_gate_set(cls, gate_set: LabelledSet, validation: LabelledSet, experts: ExactExperts) -> "FixedResponses":
-        """The gate learns from labelled points that the experts never saw."""
+        """The gate learns from labelled points that the experts were not trained on."""
         mean, variance = experts.posterior(gate_set.X)
         noise = experts.hyperparameters.noise.mean() if gate_set.noise is None else gate_set.noise
         return cls(gate_set, validation, experts, Posterior(mean, variance + noise))
@@ -270,10 +271,10 @@ class FixedResponses(Responses):
         return []
 
     def at(self, rows: Rows) -> Response:
-        return Response(self._answers.mean[:, rows], self._answers.log_likelihood[:, rows])
+        return Response(self._predictions.mean[:, rows], self._predictions.log_likelihood[:, rows])
 
     def divergence(self) -> Float[Tensor, " L"]:
-        return torch.zeros_like(self._answers.mean[:, 0])
+        return torch.zeros_like(self._predictions.mean[:, 0])
 
     def validation_mean(self) -> Float[Tensor, "L n"]:
         return self._validation_mean

@@ -28,7 +28,7 @@ class AdamSettings(TrainingSettings):
     # The paper halves eta "as soon as the validation performance gets stuck": no improvement for this many epochs.
     patience: int = 10
     smallest_rate: float = 1e-3  # training ends when eta falls below this share of eta_0
-    # The paper does not say when kappa falls; one expert fewer every so many epochs worked alike for 2, 5 and 10.
+    # The paper does not say when kappa falls; one expert fewer every 2, 5 or 10 epochs gave similar results.
     epochs_per_kappa: int = 5
     # An epoch is a pass over the data, or over this many points if there are more.
     epoch_size: int = 8192

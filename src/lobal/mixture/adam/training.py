@@ -20,13 +20,12 @@ from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.ladder import bandwidth_prices
 from lobal.mixture.progress import Epoch, Progress
 
+# Noise on the gate's channels below this hardly changes the choice of experts, and is not drawn any more.
+NO_NOISE = 1e-4
+
 
 class DivergedError(ValueError):
     """The objective is not finite any more."""
-
-
-# Noise on the gate's channels below this changes no choice of experts worth mentioning, and is not drawn any more.
-NO_NOISE = 1e-4
 
 
 @final
@@ -97,14 +96,14 @@ class Trainer:
             leaf.copy_(value)
 
     def run(self, progress: Progress | None = None) -> SoftmaxGate:
-        """Train until the learning rate is spent and return the best gate; the experts are left at their best."""
+        """Train until the learning rate is below its minimum; the best gate. The experts are reset to their best."""
         for epoch in self.epochs():
             if progress is not None:
                 progress(epoch)
         return self.best_gate()
 
     def epochs(self) -> Iterator[Epoch]:
-        """Train, one epoch at a time, until the learning rate is spent."""
+        """Train, one epoch at a time, until the learning rate is below its minimum."""
         drawn = self._draw()
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
@@ -126,7 +125,7 @@ class Trainer:
         return min((epoch.validation_error for epoch in epochs if epoch.kappa <= terminal), default=math.inf)
 
     def best_gate(self) -> SoftmaxGate:
-        """The best gate, with the terminal kappa and detached from training; the experts are put to their best too."""
+        """The best gate, with the terminal kappa and detached from training; resets the experts to their best too."""
         self._restore(self._best)
         self._kappa.kappa = self._kappa.terminal
         return replace(
@@ -183,7 +182,7 @@ class Trainer:
         return objective
 
     def _by_autograd(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
-        """The objective of a batch, whatever it is made of."""
+        """The objective of a batch; gradients by autograd."""
         gate = top_kappa_softmax(self._gate.channels(self._phi[rows]) + noise, self._kappa.kappa)
         points = self.responses.points
         batch = points[rows]

@@ -1,9 +1,9 @@
 """Fitting the ordinal gate: one smooth position on the ladder of bandwidths, by Newton's method.
 
 The gate maximises sum_i w_i U_i(p(x_i)) - |b|^2 / 2, where p = mu_g + sqrt(lambda_G) phi^T b is the position and U_i(p)
-interpolates the utilities of the experts at point i. Linear interpolation, which the gate answers with, has kinks at
-which the climb would stop by chance. So it follows a smoothed ladder, weights softmax(-(p - l)^2 / (2 T^2)), from a
-large T, which has few maxima, to one that is close to linear interpolation, and there to the end.
+interpolates the utilities of the experts at point i. The gate interpolates linearly, which has kinks where Newton's
+method would stop. So the fit uses smooth weights, softmax(-(p - l)^2 / (2 T^2)): first with a large T, for which there
+are few maxima, then with a small one, close to linear interpolation.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ from lobal.core.arrays import Scalar
 from lobal.core.kernels import WhitenedFeatures
 from lobal.mixture.gate import OrdinalGate
 
-# On the Doppler function 0.25 and 0.35 were best; 0.5 and more blur the ladder, less runs into the kinks.
+# T. On the Doppler function 0.25 and 0.35 were best; with 0.5 and more bandwidths blur, with less the kinks matter.
 TEMPERATURES = (1.0, 0.35)
-# Nats per point that a step of Newton's still promises when the climb ends: roughly on the way, to rounding at the end.
+# Predicted gain of a Newton step, in nats per point, at which the search ends: for the large T and for the small one.
 ROUGHLY, TOLERANCE = 1e-5, 1e-12
 ITERATIONS = 60
-LONGEST_STEP = 1.0  # of a position on the ladder: beyond, no parabola describes the utilities
-SUFFICIENT = 1e-4  # the share of the promised gain that a step has to bring
+LONGEST_STEP = 1.0  # change of a position: utilities further away are not described by a parabola
+SUFFICIENT = 1e-4  # share of the predicted gain that a step has to achieve
 HALVINGS = 30
 FOLDS = 4  # of the points, each left out once when gates are compared
-COMPARED_TOLERANCE = 1e-4  # nats a point: enough to tell gates apart
-LEFT_OUT = (0.05, 0.2, 0.5, 1.0)  # shares of the concave part of the loss, tried in turn
+COMPARED_TOLERANCE = 1e-4  # nats per point: enough to compare gates
+LEFT_OUT = (0.05, 0.2, 0.5, 1.0)  # shares of the concave part of the loss that are left out, tried in turn
 
 
 class Channel(NamedTuple):
@@ -45,15 +45,14 @@ def fit_ordinal_gate(
     *,
     scale: float,
     start: OrdinalGate | None = None,
-    tolerance: float = TOLERANCE,
 ) -> OrdinalGate:
-    """The gate of greatest posterior density: points x_i with features phi ask for the expert of greatest utility.
+    """The gate of greatest posterior density for the utilities of the experts at points with features phi.
 
-    `start` is a gate fitted to similar utilities on the same ladder; otherwise the climb begins at the single expert
-    that serves all points best.
+    `start` is a gate fitted to similar utilities on the same ladder; without it, the search starts at the single expert
+    of greatest total utility.
     """
     begun = None if start is None else Channel(start.mean, start.whitened_mean)
-    channel = fit_channel(phi, utility, weight, scale=scale, start=begun, tolerance=tolerance)
+    channel = fit_channel(phi, utility, weight, scale=scale, start=begun)
     return OrdinalGate(features=features, scale=phi.new_tensor(scale), n_experts=len(utility), **channel._asdict())
 
 
@@ -72,10 +71,10 @@ def fit_channel(
         parameters[0] = (utility @ weight).argmax()
     else:
         parameters[0], parameters[1:] = start
-    climb = Climb(phi, utility, weight, phi.new_tensor(scale).sqrt())
+    search = NewtonSearch(phi, utility, weight, phi.new_tensor(scale).sqrt())
     for temperature in (TEMPERATURES if start is None else TEMPERATURES[1:]) if len(utility) > 1 else ():
         is_last = temperature == TEMPERATURES[-1]
-        parameters = climb.run(parameters, temperature, tolerance if is_last else max(tolerance, ROUGHLY))
+        parameters = search.run(parameters, temperature, tolerance if is_last else max(tolerance, ROUGHLY))
     return Channel(parameters[0], parameters[1:])
 
 
@@ -115,8 +114,8 @@ def interpolated(table: Float[Tensor, "n L"], position: Float[Tensor, " n"], tem
     return Interpolation(value, slope / temperature**2, third / temperature**4)
 
 
-class Place(NamedTuple):
-    """Where the climb is: what it minimises there, and at every point the slope and curvature of the utility."""
+class Iterate(NamedTuple):
+    """Parameters and their loss, with the slope and curvature of the utility at every point."""
 
     parameters: Float[Tensor, " k"]
     loss: Scalar
@@ -125,8 +124,8 @@ class Place(NamedTuple):
 
 
 @final
-class Climb:
-    """The gate's objective and Newton's way to its optimum, parameters (mu_g, b)."""
+class NewtonSearch:
+    """Minimises the gate's loss in the parameters (mu_g, b) by Newton's method."""
 
     def __init__(
         self, phi: Float[Tensor, "n m"], utility: Float[Tensor, "L n"], weight: Float[Tensor, " n"], spread: Scalar
@@ -137,61 +136,63 @@ class Climb:
         self._prior[0] = 0.0
 
     def run(self, start: Float[Tensor, " k"], temperature: float, tolerance: float) -> Float[Tensor, " k"]:
-        """The parameters from which no step promises more than `tolerance` nats a point."""
-        place = self.at(start, temperature)
+        """The parameters at which the predicted gain of a step is below `tolerance` nats per point."""
+        iterate = self.at(start, temperature)
         for _ in range(ITERATIONS):
-            gradient = self.gradient(place)
-            step = self._newton_step(place, gradient)
-            promise = -(gradient @ step).item()
-            if not promise > 2.0 * tolerance * len(self._table):
+            gradient = self.gradient(iterate)
+            step = self._newton_step(iterate, gradient)
+            gain = -(gradient @ step).item()
+            if not gain > 2.0 * tolerance * len(self._table):
                 break
-            further = self._along(place, step, promise, temperature)
+            further = self._line_search(iterate, step, gain, temperature)
             if further is None:
                 break
-            place = further
-        return place.parameters
+            iterate = further
+        return iterate.parameters
 
-    def at(self, parameters: Float[Tensor, " k"], temperature: float) -> Place:
-        """The negative utility of all points and the prior's charge, with their derivatives in the positions."""
+    def at(self, parameters: Float[Tensor, " k"], temperature: float) -> Iterate:
+        """The loss, negative utility plus negative log prior, with the derivatives of the utility in the positions."""
         position = self._design @ parameters
         value, slope, curvature = interpolated(self._table, position, temperature)
-        # Far off the ladder all positions are alike and no slope leads back: one nat a squared step holds on to it.
+        # Far off the ladder utilities are constant and no slope leads back: a penalty of one nat per squared step does.
         off = position - position.clamp(0, self._table.shape[1] - 1)
         value, slope, curvature = value - 0.5 * off.square(), slope - off, curvature - (off != 0).to(off)
         loss = 0.5 * (self._prior * parameters.square()).sum() - self._weight @ value
-        return Place(parameters, loss, slope, curvature)
+        return Iterate(parameters, loss, slope, curvature)
 
-    def gradient(self, place: Place) -> Float[Tensor, " k"]:
+    def gradient(self, iterate: Iterate) -> Float[Tensor, " k"]:
         """The derivative of the loss in the parameters."""
-        return self._prior * place.parameters - (self._weight * place.slope) @ self._design
+        return self._prior * iterate.parameters - (self._weight * iterate.slope) @ self._design
 
-    def hessian(self, place: Place) -> Float[Tensor, "k k"]:
+    def hessian(self, iterate: Iterate) -> Float[Tensor, "k k"]:
         """The second derivative of the loss in the parameters."""
-        return torch.diag(self._prior) - self._outer_products(self._weight * place.curvature)
+        return torch.diag(self._prior) - self._outer_products(self._weight * iterate.curvature)
 
     def _outer_products(self, weight: Float[Tensor, " n"], rows: Bool[Tensor, " n"] | None = None) -> Tensor:
         design = self._design if rows is None else self._design[rows]
         return design.mT @ (design * (weight if rows is None else weight[rows])[:, None])
 
-    def _newton_step(self, place: Place, gradient: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
-        """Newton's step; where the loss is not convex, with as much of its concave part as leaves it so: downhill."""
-        hessian = self.hessian(place)
-        hessian[0, 0] += 1e-9 * len(self._table)  # mu_g has no prior of its own
+    def _newton_step(self, iterate: Iterate, gradient: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+        """The Newton step; where the loss is not convex, without so much of its concave part that it is a descent."""
+        hessian = self.hessian(iterate)
+        hessian[0, 0] += 1e-9 * len(self._table)  # mu_g has no prior
         factor, failed = torch.linalg.cholesky_ex(hessian)
         if failed.item():
-            concave = self._outer_products(self._weight * place.curvature, place.curvature > 0)
+            concave = self._outer_products(self._weight * iterate.curvature, iterate.curvature > 0)
             for share in LEFT_OUT:
                 factor, failed = torch.linalg.cholesky_ex(hessian + share * concave)
                 if not failed.item():
                     break
         return -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
 
-    def _along(self, place: Place, step: Float[Tensor, " k"], promise: float, temperature: float) -> Place | None:
-        """A place further along the step where the loss is sufficiently lower, if rounding still shows one."""
+    def _line_search(
+        self, iterate: Iterate, step: Float[Tensor, " k"], gain: float, temperature: float
+    ) -> Iterate | None:
+        """The first of ever shorter steps with a sufficiently lower loss, if there is one despite rounding."""
         share = min(1.0, LONGEST_STEP / (self._design @ step).abs().max().item())
         for _ in range(HALVINGS):
-            further = self.at(place.parameters + share * step, temperature)
-            if (further.loss <= place.loss - SUFFICIENT * share * promise).item():
+            further = self.at(iterate.parameters + share * step, temperature)
+            if (further.loss <= iterate.loss - SUFFICIENT * share * gain).item():
                 return further
             share *= 0.5
         return None

@@ -1,4 +1,4 @@
-"""What sparse and exact experts need alike: points with their weights, candidate gates, a longer ladder."""
+"""What fits of sparse and of exact experts both need: points with their weights, candidate gates, a longer ladder."""
 
 from dataclasses import replace
 from typing import NamedTuple
