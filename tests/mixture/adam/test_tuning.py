@@ -110,20 +110,6 @@ def test_sparsities_are_tried_downwards_until_one_loses(full: Tuned) -> None:
     assert decision(full.decisions, "kappa").chosen in (rest[-1].value, rest[-2].value)
 
 
-@pytest.mark.usefixtures("few_candidates")
-def test_features_are_computed_once_for_each_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    ladders = []
-    original = candidates.sparse_responses
-
-    def counted(data: Any, start: Any, candidate: MixtureSettings, generator: torch.Generator) -> Any:
-        ladders.append(tuple(candidate.bandwidths.tolist()))
-        return original(data, start, candidate, generator)
-
-    monkeypatch.setattr(candidates, "sparse_responses", counted)
-    tuned(adaptive=False, training=replace(QUICK, max_epochs=4))
-    assert ladders == [tuple(LADDER.tolist()), (1.0,)]
-
-
 @pytest.mark.parametrize("budget", [1, 2, 9, 16])
 def test_the_budget_is_respected(budget: int) -> None:
     found = tuned(budget, training=replace(QUICK, max_epochs=3))

@@ -1,8 +1,4 @@
-"""Short trainings of candidate settings, one after the other, on the same data and with the same random numbers.
-
-Inducing points, features and pre-trained experts depend on the bandwidths only, and are kept for the next candidate
-with the same bandwidths.
-"""
+"""Short trainings of candidate settings, one after the other, on the same data and with the same random numbers."""
 
 import itertools
 import math
@@ -15,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.comparison import is_better
-from lobal.core.kernels import WhitenedFeatures
 from lobal.mixture.adam.fit import adam_settings, gate_width, sparse_responses
 from lobal.mixture.adam.objective import expert_shares
 from lobal.mixture.adam.responses import SparseResponses
@@ -33,7 +28,6 @@ PATIENCE = 5
 SMALLEST_RATE = 0.05
 LONGEST = 150  # epochs
 FIRST_STEPS = 10  # epochs: a learning rate is too small if the objective falls in all of them
-LADDERS_KEPT = 2  # those of the incumbent and of a candidate
 
 
 class State(NamedTuple):
@@ -66,36 +60,12 @@ class Outcome(NamedTuple):
 
 
 @final
-class _Prepared:
-    """Responses whose experts can be reset to the start of training."""
-
-    def __init__(self, responses: SparseResponses, *, untrained: bool) -> None:
-        self.responses = responses
-        self._start = self.values()
-        if untrained:
-            self._start[0].zero_()  # the inducing values, at their prior mean
-
-    def _leaves(self) -> list[Tensor]:
-        return [*self.responses.inducing_parameters(), *self.responses.hyperparameters()]
-
-    def values(self) -> list[Tensor]:
-        return [leaf.detach().clone() for leaf in self._leaves()]
-
-    @torch.no_grad()
-    def reset(self, values: list[Tensor] | None) -> None:
-        for leaf, value in zip(self._leaves(), self._start if values is None else values, strict=True):
-            leaf.copy_(value)
-
-
-@final
 class CandidateTrainer:
     """Trains candidates, at most `left` more of them."""
 
     def __init__(self, data: TrainingData, start: Start, generator: torch.Generator, budget: int) -> None:
         self._data, self._start, self.left = data, start, budget
         self._seed = int(torch.randint(2**31 - 1, (), generator=generator))
-        self._prepared: dict[tuple[tuple[float, ...], bool], _Prepared] = {}
-        self._gate_features: dict[tuple[float, ...], WhitenedFeatures] = {}
 
     def run(
         self,
@@ -111,10 +81,17 @@ class CandidateTrainer:
         experts that have nothing to learn. A `probe` is interrupted when its learning rate turns out too small.
         """
         self.left -= 1
-        prepared = self._ready(candidate, begin, untrained=untrained)
+        responses = sparse_responses(self._data, self._start, candidate, self._generator())
+        with torch.no_grad():
+            if untrained:
+                responses.inducing_parameters()[0].zero_()  # the prior mean
+            for leaf, value in zip(
+                _leaves(responses), [] if begin is None else begin.experts, strict=begin is not None
+            ):
+                leaf.copy_(value)
         gate = self._uniform_gate(candidate) if begin is None else _copied(begin.gate, candidate)
         # Orders have a generator of their own, so that they are the same for every gate noise.
-        trainer = Trainer(prepared.responses, gate, _shortened(candidate), self._generator(), self._generator(1))
+        trainer = Trainer(responses, gate, _shortened(candidate), self._generator(), self._generator(1))
         epochs: list[Epoch] = []
         try:
             for epoch in trainer.epochs():
@@ -123,31 +100,20 @@ class CandidateTrainer:
                     return Outcome("interrupted", trainer.best_error(epochs), len(epochs))
         except DivergedError:
             return Outcome("diverged", math.inf, len(epochs))
-        return _finished(prepared, trainer.best_gate(), trainer.best_error(epochs), len(epochs))
+        return _finished(responses, trainer.best_gate(), trainer.best_error(epochs), len(epochs))
 
     def _generator(self, offset: int = 0) -> torch.Generator:
         return torch.Generator().manual_seed(self._seed + offset)
 
-    def _ready(self, candidate: MixtureSettings, begin: State | None, *, untrained: bool) -> _Prepared:
-        key = tuple(candidate.bandwidths.tolist()), untrained
-        if key not in self._prepared:
-            while len(self._prepared) >= LADDERS_KEPT:
-                del self._prepared[next(iter(self._prepared))]
-            responses = sparse_responses(self._data, self._start, candidate, self._generator())
-            self._prepared[key] = _Prepared(responses, untrained=untrained)
-        self._prepared[key] = self._prepared.pop(key)  # the last used is the last to be deleted
-        self._prepared[key].reset(None if begin is None else begin.experts)
-        return self._prepared[key]
-
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
-        width = gate_width(self._start, candidate)
-        key = tuple(width.flatten().tolist())
-        if key not in self._gate_features:
-            points = self._data.for_training()
-            self._gate_features[key] = gate_features_at(points, width, candidate, self._generator())
-        features = self._gate_features[key]
+        width, points = gate_width(self._start, candidate), self._data.for_training()
+        features = gate_features_at(points, width, candidate, self._generator())
         scale = adam_settings(candidate).gate_scale
         return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=scale)
+
+
+def _leaves(responses: SparseResponses) -> list[Tensor]:
+    return [*responses.inducing_parameters(), *responses.hyperparameters()]
 
 
 def _only_falls(epochs: Sequence[Epoch]) -> bool:
@@ -157,9 +123,9 @@ def _only_falls(epochs: Sequence[Epoch]) -> bool:
 
 
 @torch.no_grad()
-def _finished(prepared: _Prepared, gate: SoftmaxGate, error: float, epochs: int) -> Outcome:
-    points, validation = prepared.responses.points, prepared.responses.validation
-    prediction = gated_mean(gate(validation.X), prepared.responses.validation_mean())
+def _finished(responses: SparseResponses, gate: SoftmaxGate, error: float, epochs: int) -> Outcome:
+    points, validation = responses.points, responses.validation
+    prediction = gated_mean(gate(validation.X), responses.validation_mean())
     weight = validation.weight / validation.weight.mean()
     return Outcome(
         "finished",
@@ -167,7 +133,7 @@ def _finished(prepared: _Prepared, gate: SoftmaxGate, error: float, epochs: int)
         epochs,
         squares=weight * (validation.y - prediction).square(),
         shares=expert_shares(gate(points.X), points.weight),
-        state=State(gate, prepared.values()),
+        state=State(gate, [leaf.detach().clone() for leaf in _leaves(responses)]),
     )
 
 
