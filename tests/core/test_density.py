@@ -221,6 +221,11 @@ def test_neighbour_density_is_never_zero_or_infinite(X: Tensor, generator: torch
         assert ((values >= 1e-12) & (values <= 1e12)).all()
 
 
+@pytest.mark.parametrize("name", ["two points", "one point repeated"])
+def test_neighbour_density_is_one_where_there_is_one_distance(name: str, generator: torch.Generator) -> None:
+    assert (NeighbourDensity.fit(DEGENERATE[name], generator=generator)(DEGENERATE[name]) == 1.0).all()
+
+
 @pytest.mark.parametrize("d", [1, 3, 4, 6])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_pool_density_is_positive_and_higher_in_the_middle(d: int, dtype: type, rng: np.random.Generator) -> None:
