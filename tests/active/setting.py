@@ -1,12 +1,8 @@
-"""What the tests of candidates and designs share."""
+"""Inputs and densities that the tests of candidates and designs share."""
 
 import numpy as np
 import torch
 from torch import Tensor
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def sample(n: int, d: int) -> np.ndarray:
@@ -15,7 +11,3 @@ def sample(n: int, d: int) -> np.ndarray:
 
 def ones(n: int) -> Tensor:
     return torch.ones(n, dtype=torch.float64)
-
-
-def tensor(*values: float) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)

@@ -12,7 +12,8 @@ from lobal.active.candidates import NEIGHBOURS, WORTH_A_TREE, ArrayCandidates
 from lobal.active.spaces import Box, Pool
 from lobal.core import arrays
 from lobal.core.density import norm
-from tests.active.setting import ones, sample, seeded
+from tests.active.setting import ones, sample
+from tests.core.setting import seeded
 
 
 def test_the_candidates_of_a_pool_are_its_rows() -> None:
@@ -30,10 +31,9 @@ def test_the_test_density_of_a_pool_is_its_own_unless_asked_otherwise() -> None:
     torch.testing.assert_close(uniform, uniform[0].expand(50))
 
 
-@pytest.mark.parametrize("d", [1, 5])
-def test_every_test_density_has_the_norm_of_the_pool_density(d: int) -> None:
+def test_every_test_density_has_the_norm_of_the_pool_density() -> None:
     for test_density in ("pool", "uniform", np.arange(80.0), lambda X: X[:, 0]):
-        candidates = Pool(sample(80, d), test_density=test_density).candidates(seed=0)
+        candidates = Pool(sample(80, 5), test_density=test_density).candidates(seed=0)
         assert norm(candidates.test_density, candidates.pool_density) == pytest.approx(1.0)
 
 
@@ -55,7 +55,7 @@ def test_a_bad_value_of_a_density_function_is_refused_and_shown() -> None:
 
 
 def test_a_seed_repeats_the_candidates() -> None:
-    box, pool = Box([0.0, 0.0], [1.0, 2.0], n_candidates=100), Pool(sample(3000, 2))
+    box, pool = Box([0.0, 0.0], [1.0, 2.0], n_candidates=100), Pool(sample(300, 2))
     np.testing.assert_array_equal(box.candidates(seed=3).X, box.candidates(seed=3).X)
     assert not np.array_equal(box.candidates(seed=3).X, box.candidates(seed=4).X)
     first, second = (pool.candidates(seed=3).pool_density for _ in range(2))
@@ -97,16 +97,11 @@ def test_drawn_points_of_a_pool_are_its_rows() -> None:
     assert points.tolist() == [[6.0, 7.0], [0.0, 1.0]]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-@pytest.mark.parametrize("test_density", ["pool", "uniform"])
-def test_candidates_taken_apart_are_put_together_again(dtype: type, test_density: str) -> None:
-    candidates = Pool((9 * sample(20, 2)).astype(dtype), test_density=test_density).candidates(seed=0)
+def test_integers_come_back_from_tensors_and_nothing_is_saved_twice() -> None:
+    candidates = Pool((9 * sample(20, 2)).astype(np.int64)).candidates(seed=0)
     tensors, place = candidates.to_tensors()
-    again = ArrayCandidates.from_tensors(tensors, place, None)
-    np.testing.assert_array_equal(again.X, candidates.X)
-    torch.testing.assert_close(again.pool_density, candidates.pool_density, rtol=0.0, atol=0.0)
-    torch.testing.assert_close(again.test_density, candidates.test_density, rtol=0.0, atol=0.0)
-    assert ("test_density" in tensors) == (test_density == "uniform")  # nothing is saved twice
+    np.testing.assert_array_equal(ArrayCandidates.from_tensors(tensors, place, None).X, candidates.X)
+    assert sorted(tensors) == ["X", "pool_density"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 64])
@@ -154,8 +149,8 @@ def test_the_labelled_points_of_a_region_stand_for_all_that_were_drawn_there(rng
         assert stands_for[points].sum() == pytest.approx(region.sum(), rel=0.05)
 
 
-def test_without_failures_all_shares_are_one(rng: np.random.Generator) -> None:
-    drawn = rng.random((50, 3))
+def test_without_failures_all_shares_are_one_even_where_columns_do_not_vary(rng: np.random.Generator) -> None:
+    drawn = rng.random((50, 3)) * [1.0, 0.0, 1.0]
     np.testing.assert_array_equal(label_share(drawn, drawn, np.ones(50, dtype=bool)), 1.0)
 
 
@@ -167,8 +162,3 @@ def test_shares_lie_between_one_in_so_many_and_one(n: int, seed: int) -> None:
     assert share.shape == (7,)
     assert share.min() >= 1.0 / NEIGHBOURS
     assert share.max() <= 1.0
-
-
-def test_columns_that_do_not_vary_do_no_harm() -> None:
-    share = label_share(np.ones((3, 2)), np.ones((20, 2)), np.arange(20) < 10)
-    assert np.isfinite(share).all()

@@ -11,7 +11,8 @@ from hypothesis import given
 
 from lobal.active import designs
 from lobal.active.designs import Draw, _rank_levels, draw_low_dispersion, draw_random, space_filling_order
-from tests.active.setting import ones, sample, seeded, tensor
+from tests.active.setting import ones, sample
+from tests.core.setting import seeded, tensor
 
 DRAWS: dict[str, tuple[Draw, int]] = {
     "random": (draw_random, 2),
@@ -54,12 +55,6 @@ def test_repeated_candidates_follow_the_weights_where_different_ones_could_not(d
 
 
 @every_draw
-def test_nothing_can_be_drawn_where_no_weight_is_positive(draw: Draw, d: int) -> None:
-    with pytest.raises(ValueError, match="between 1 and 0 candidates can be drawn"):
-        draw(0.0 * ones(3), sample(3, d), 1, generator=seeded(), repeated=True)
-
-
-@every_draw
 def test_single_draws_are_in_proportion_to_the_weights(draw: Draw, d: int) -> None:
     weights, X, generator = tensor(1.0, 2.0, 0.0, 3.0, 4.0), sample(5, d), seeded()
     drawn = torch.cat([draw(weights, X, 1, generator=generator) for _ in range(400)])
@@ -98,17 +93,23 @@ def test_draws_of_many_candidates_come_from_all_parts_of_them(
 
 
 @every_draw
-@pytest.mark.parametrize("b", [0, 4])
-def test_more_than_there_are_is_refused_with_both_numbers(draw: Draw, d: int, b: int) -> None:
-    with pytest.raises(ValueError, match=rf"between 1 and 3 candidates can be drawn .*, of 5\), got b={b}"):
-        draw(tensor(1.0, 0.0, 2.0, 0.0, 3.0), sample(5, d), b, generator=seeded())
-
-
-@every_draw
-@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
-def test_bad_weights_are_refused_and_shown(draw: Draw, d: int, bad: float) -> None:
-    with pytest.raises(ValueError, match=f"finite and at least zero, got {bad} at candidate 1"):
-        draw(tensor(1.0, bad, 2.0), sample(3, d), 1, generator=seeded())
+@pytest.mark.parametrize(
+    ("weights", "b", "message"),
+    [
+        ((1.0, 0.0, 2.0, 0.0, 3.0), 0, r"between 1 and 3 candidates can be drawn .*, of 5\), got b=0"),
+        ((1.0, 0.0, 2.0, 0.0, 3.0), 4, r"between 1 and 3 candidates can be drawn .*, of 5\), got b=4"),
+        ((1.0, -1.0, 2.0), 1, "finite and at least zero, got -1.0 at candidate 1"),
+        ((1.0, 2.0, math.nan), 1, "finite and at least zero, got nan at candidate 2"),
+        ((math.inf, 2.0, -1.0), 1, "finite and at least zero, got inf at candidate 0"),
+    ],
+)
+def test_impossible_draws_are_refused_with_what_was_wrong(
+    draw: Draw, d: int, weights: tuple[float, ...], b: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw(tensor(*weights), sample(len(weights), d), b, generator=seeded())
+    with pytest.raises(ValueError, match="between 1 and 0 candidates can be drawn"):
+        draw(0.0 * ones(3), sample(3, d), b, generator=seeded(), repeated=True)
 
 
 @every_draw

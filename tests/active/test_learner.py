@@ -1,4 +1,5 @@
 import math
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -46,9 +47,11 @@ def test_a_batch_larger_than_the_grid_of_a_box_still_follows_the_density(draw: s
 
 def test_points_outside_a_box_are_refused() -> None:
     active = learner(Box([-1.0, 5.0], [1.0, 6.0], n_candidates=256))
-    for point in ([0.0, 6.1], [[0.0, 5.5], [-2.0, 5.5]], [0.0, np.inf]):
-        with pytest.raises(ValueError, match=r"in the box from \[-1\.0, 5\.0\] to \[1\.0, 6\.0\], got \["):
-            active.tell(point, np.zeros(len(np.atleast_2d(point))))
+    for outside in ([0.0, 6.1], [-2.0, 5.5], [0.0, np.inf]):
+        for points in (outside, [[0.0, 5.5], outside]):
+            message = f"in the box from [-1.0, 5.0] to [1.0, 6.0], got {outside}"
+            with pytest.raises(ValueError, match=re.escape(message)):
+                active.tell(points, np.zeros(len(np.atleast_2d(points))))
     active.tell([1.0 + 1e-9, 6.0], 1.0)  # written with few digits
     assert len(active.labelled.y) == 1
 

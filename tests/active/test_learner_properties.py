@@ -157,12 +157,6 @@ def test_whatever_an_oracle_does_no_point_is_lost(answers: list[str]) -> None:
     assert len(active.labelled.y) + len(active.failed) + len(active.pending) == len(answers)
 
 
-def test_an_empty_pool_is_refused() -> None:
-    for empty in (np.empty((0, 2)), [], [[]]):
-        with pytest.raises(ValueError, match="shape"):
-            Pool(empty)
-
-
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(
     X=hnp.arrays(np.float64, st.tuples(st.integers(20, 40), st.integers(1, 3)), elements=st.integers(0, 3).map(float)),

@@ -11,7 +11,8 @@ from hypothesis import given
 
 from lobal.active.next_density import next_density, with_exploration
 from lobal.core.density import norm, normalised
-from tests.active.setting import ones, tensor
+from tests.active.setting import ones
+from tests.core.setting import tensor
 
 densities = npst.arrays(np.float64, (3, 15), elements=st.floats(1e-3, 1e3))
 

@@ -13,15 +13,8 @@ from lobal import MixtureRegressor, Pool
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.settings import LearnerSettings, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace
-from lobal.core.checks import whole_number
 
-GOOD = {
-    "seed": 3,
-    "smoothness": math.inf,
-    "intrinsic_dimension": 1.5,
-    "exploration": 0.1,
-    "draw": "random",
-}
+GOOD = {"seed": 3, "smoothness": math.inf, "intrinsic_dimension": 1.5, "exploration": 0.1, "draw": "random"}
 POOL = Pool([[0.0], [1.0]])
 
 
@@ -32,23 +25,20 @@ def test_settings_are_plain_data_and_come_back() -> None:
     assert (settings.seed, settings.smoothness, settings.exploration) == (3, 2.0, 0.5)
     with pytest.raises(ValueError, match="has not been estimated yet"):
         _ = LearnerSettings().dimension
+    defaults = {"seed": 0, "smoothness": math.inf, "intrinsic_dimension": None, "exploration": 0.1, "draw": "random"}
+    assert LearnerSettings.from_fields({"of an earlier version": 1}).to_fields() == defaults
 
 
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
         ("seed", -1, "seed must be a whole number, at least 0, got -1"),
-        ("seed", 1.5, "seed must be a whole number, at least 0, got 1.5 of type float"),
-        ("seed", True, "seed must be a whole number"),
         ("seed", None, "got None of type NoneType"),
         ("smoothness", 0.0, r"smoothness must be above 0, got 0\.0; math\.inf"),
-        ("smoothness", math.nan, "smoothness must be above 0, got nan"),
         ("smoothness", "estimate", r"smoothness must be a number, got 'estimate' .*fit\(X, y\)\.smoothness_"),
         ("intrinsic_dimension", -2, "intrinsic_dimension must be above 0, got -2.0; leave it out"),
         ("intrinsic_dimension", math.inf, "intrinsic_dimension must be above 0"),
-        ("intrinsic_dimension", [2], r"intrinsic_dimension must be a number, got \[2\] of type list"),
         ("exploration", 1.5, r"exploration must be between 0 and 1, got 1\.5"),
-        ("exploration", False, "exploration must be a number, got False"),
         ("draw", "lots", r"draw must be one of \['low_dispersion', 'random'\], got 'lots'"),
         ("draw", ["random"], r"got \['random'\]"),
     ],
@@ -92,12 +82,6 @@ def test_shrinking_is_true_or_false_and_belongs_to_the_surrogate() -> None:
 def test_sizes_are_whole_and_ascend(sizes: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"sizes .*got"):
         checked_sizes(sizes, None)
-
-
-def test_a_long_value_is_cut_short_in_a_message() -> None:
-    with pytest.raises(ValueError, match=r"got \[0, 1, 2.*\.\.\. of type list$") as caught:
-        whole_number("seed", list(range(1000)), least=0)
-    assert len(str(caught.value)) < 160
 
 
 def test_a_learner_checks_its_options_before_it_computes_anything() -> None:

@@ -164,20 +164,7 @@ def test_a_noise_function_is_asked_for_again_and_the_campaign_goes_on_with_it(tm
         assert again.model.noise is variance
 
 
-# Files.
-
-
-def test_a_memory_mapped_pool_stays_in_its_file(tmp_path: Path) -> None:
-    np.save(tmp_path / "pool.npy", np.random.default_rng(0).random((300, 2)))
-    active = learner(Pool.from_npy(tmp_path / "pool.npy"), path=tmp_path / "campaign")
-    batch = active.ask(20)
-    active.tell(batch, np.asarray(active.candidates.X)[batch, 0])
-    active.close()
-    with ActiveLearner.load(tmp_path / "campaign") as again:
-        assert isinstance(again.candidates.X, np.memmap)
-    (tmp_path / "pool.npy").unlink()
-    with pytest.raises(FileNotFoundError, match=r"pool\.npy, which is gone"):
-        ActiveLearner.load(tmp_path / "campaign")
+# Other processes.
 
 
 def test_a_running_campaign_can_be_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ MODEL = MixtureRegressor(n_inducing=20, n_gate_inducing=10)
 
 
 class Guarded(np.memmap):
-    """A mapped array that can be read in parts only; whoever goes around that finds NaN."""
+    """A mapped array that can be read in parts only; what is read in another way is NaN."""
 
     numbers: np.ndarray
     most: int
@@ -96,8 +96,8 @@ def test_a_pool_whose_file_was_moved_can_be_given_again(tmp_path: Path) -> None:
         ActiveLearner.load(tmp_path / "campaign", pool=mapped_pool(tmp_path / "moved.npy", slice(7)))
     with ActiveLearner.load(tmp_path / "campaign", pool=mapped_pool(tmp_path / "moved.npy")) as learner:
         np.testing.assert_array_equal(learner.pending, batch)
-    glance = ActiveLearner.read(tmp_path / "campaign", pool=mapped_pool(tmp_path / "moved.npy"))
-    np.testing.assert_array_equal(glance.pending, batch)
+    read = ActiveLearner.read(tmp_path / "campaign", pool=mapped_pool(tmp_path / "moved.npy"))
+    np.testing.assert_array_equal(read.pending, batch)
 
 
 def test_a_campaign_with_its_own_inputs_takes_no_others(tmp_path: Path) -> None:
