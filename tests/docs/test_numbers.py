@@ -1,7 +1,8 @@
 import pytest
 
 from docs import numbers
-from docs.numbers import PAGES, TABLES, TOP, number, updated
+from docs.numbers import PAGES, TOP, number, updated
+from docs.tables import TABLES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
