@@ -11,6 +11,7 @@ def test_numbers_within_their_bounds_come_back_as_python_numbers() -> None:
         assert type(whole_number("size", value, least=3)) is int
     for value in (0, 1, np.float32(0.5)):
         assert type(real_number("share", value, least=0.0, most=1.0, hint="")) is float
+    assert real_number("scale", 1e9, above=0.0, hint="") == 1e9
 
 
 @pytest.mark.parametrize("value", [2, -3, 3.0, True, "3", None])
