@@ -16,8 +16,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: venv
 	$(BIN)/lobal demo --output out/demo
 
+# One thread a process: two processes that start two threads each spend a third of the time waiting for each other.
 test: venv
-	$(BIN)/python -m pytest --numprocesses 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
 
 check: venv
 	$(BIN)/ruff format --check .
