@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import mutants
-from benchmarks.mutants import Mutant, files_for, mutated, mutations, outcome
+from benchmarks.mutants import Mutant, files_for, files_used, mutated, mutations, outcome
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,24 @@ def test_the_source_is_restored_whatever_the_outcome(
     monkeypatch.setattr(mutants, "_exit_code", lambda *_: code if path.read_text() == "n = 30" else -1)
     assert outcome(Mutant("core/density.py", 0, 1, ""), limit=1.0)[1] == expected
     assert path.read_text() == "n = 3  # as it was\n"
+
+
+def test_the_files_used_are_test_files_of_the_modules_drawn() -> None:
+    drawn = [Mutant(path, 0, 1, "") for path in ("core/density.py", "mixture/analytic/exact.py")]
+    files = files_used(drawn)
+    assert {"tests/core/test_density.py", "tests/mixture/analytic/test_exact.py"} <= set(files)
+    assert "tests/active/test_scoring.py" not in files
+    assert all((mutants.TOP / file).is_file() for file in files)
+
+
+@pytest.mark.parametrize("code", [1, 4, None])
+def test_nothing_is_mutated_while_a_test_file_fails(
+    code: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = "tests/core/test_density.py"
+    monkeypatch.setattr(mutants, "COPIED", ())
+    monkeypatch.setattr(mutants, "ROOMS", {"core": ("tests/core",)})
+    monkeypatch.setattr(mutants, "_exit_code", lambda tests, *_: code if tests == [failing] else 0)
+    with pytest.raises(SystemExit, match=f"without any change: {failing}$"):
+        mutants.main(number=1, seed=0, jobs=1, limit=1.0, at=None)
+    assert capsys.readouterr().out == ""
