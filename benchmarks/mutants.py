@@ -32,7 +32,7 @@ TOP = Path(__file__).parents[1]
 COPIED = ("src", "tests", "experiments", "benchmarks", "docs", "pyproject.toml", "README.md")
 # Rooms to mutate, and the tests of each beyond those that mirror a module; the slowest last.
 ROOMS = {
-    "core": ("tests/core", "tests/experts", "tests/active/test_designs.py", "tests/active/test_learner.py"),
+    "core": ("tests/core", "tests/experts", "tests/active/test_draws.py", "tests/active/test_learner.py"),
     "active": ("tests/active",),
     "mixture/analytic": (
         "tests/mixture/analytic",

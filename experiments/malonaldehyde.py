@@ -30,7 +30,7 @@ from rich.console import Console
 from torch import Tensor
 
 from experiments.repetitions import Result
-from lobal.active.designs import draw_random
+from lobal.active.draws import draw_random
 from lobal.active.learner import ActiveLearner
 from lobal.core.arrays import resolve_device
 from lobal.core.complexity import local_complexity, smoothness_of_fall

@@ -1,4 +1,4 @@
-"""Inputs and densities that the tests of candidates and designs share."""
+"""Inputs and densities that the tests of candidates and draws share."""
 
 import numpy as np
 import torch

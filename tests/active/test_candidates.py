@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lobal.active.candidates import NEIGHBOURS, WORTH_A_TREE, ArrayCandidates
+from lobal.active.candidates import NEIGHBOURS, ArrayCandidates
 from lobal.active.spaces import Box, Pool
 from lobal.core import arrays
 from lobal.core.density import norm
@@ -85,11 +85,6 @@ def test_a_box_takes_a_function_for_its_test_density() -> None:
     )
 
 
-def test_candidates_with_a_cell_need_bounds() -> None:
-    with pytest.raises(ValueError, match="a box has a cell and bounds, a pool neither; got cell="):
-        ArrayCandidates(inputs=sample(3, 1), pool_density=ones(3), test_density=ones(3), cell=np.ones(1))
-
-
 def test_drawn_points_of_a_pool_are_its_rows() -> None:
     candidates = Pool(np.arange(10).reshape(5, 2)).candidates(seed=0)
     points = candidates.place(torch.tensor([3, 0]), generator=seeded())
@@ -116,10 +111,9 @@ def test_drawn_points_of_a_box_lie_in_it_and_in_their_cell(n: int) -> None:
     assert len(np.unique(points, axis=0)) == len(points)
 
 
-@pytest.mark.parametrize("n", [WORTH_A_TREE - 1, WORTH_A_TREE])
-def test_a_point_of_a_box_belongs_to_the_candidate_nearest_in_units_of_the_box(n: int) -> None:
+def test_a_point_of_a_box_belongs_to_the_candidate_nearest_in_units_of_the_box() -> None:
     candidates = Box([0.0, 0.0], [1.0, 1000.0], n_candidates=128).candidates(seed=0)
-    X = sample(n, 2) * [1.0, 1000.0]
+    X = sample(60, 2) * [1.0, 1000.0]
     squares = (((X[:, None] - candidates.X) / [1.0, 1000.0]) ** 2).sum(axis=2)
     assert candidates.locate(X)[0] == squares.argmin(axis=1).tolist()
 

@@ -9,7 +9,7 @@ import torch
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.active.campaign import steps as step_files
-from lobal.active.designs import draw_low_dispersion
+from lobal.active.draws import draw_low_dispersion
 
 ROWS, COLUMNS = 200_000, 8
 MOST_ROWS = 2**16  # at a time: a third of the pool

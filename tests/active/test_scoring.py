@@ -85,7 +85,7 @@ def test_a_step_and_its_report_score_the_candidates_once(tmp_path: Path, monkeyp
     counting = Counting(monkeypatch)
     active.ask(20)
     active.superior_density(), active.local_complexity(), active.expected_savings(), active.importance_weights()
-    assert counting.calls == {"fit": 40, "local_bandwidth": 500, "noise_variance": 1}  # constant: looked at once
+    assert counting.calls == {"fit": 40, "local_bandwidth": 500, "noise_variance": 500}
     campaign_report(active, tmp_path / "report.html")
     assert counting.calls["local_bandwidth"] == 500
     assert "local_complexity" not in counting.calls

@@ -117,14 +117,3 @@ def test_settings_are_those_that_are_not_by_default_and_functions_are_called_so(
     rows = dict(re.findall("<tr><td>(.*?)</td><td>(.*?)</td></tr>", settings.partition("</section>")[0]))
     assert rows.keys() - {"model.noise", "model.n_inducing"} == {*learner.settings.to_fields()}
     assert (rows["model.noise"], rows["model.n_inducing"]) == ("a function", "33")
-
-
-def test_a_report_says_when_the_noise_is_not_what_it_was(tmp_path: Path) -> None:
-    X = np.linspace(0, 1, 40)[:, None]
-    model = MixtureRegressor(**MODEL.get_params() | {"noise": lambda X: 0.1 + X[:, 0]})
-    with ActiveLearner(Pool(X), model=model, path=tmp_path / "campaign") as learner:
-        learner.tell(np.arange(20), np.sin(9.0 * X[:20, 0]))
-        campaign_report(learner, tmp_path / "own.html")
-    campaign_report(ActiveLearner.read(tmp_path / "campaign"), tmp_path / "read.html")
-    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("own.html", "read.html")]
-    assert ["learned a constant noise instead" in page for page in pages] == [False, True]

@@ -7,6 +7,7 @@ candidate numbers 0 ... N - 1, densities at the candidates, and the methods belo
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
@@ -17,13 +18,11 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.oracles import as_labels
-from lobal.core.arrays import row_parts, rows_at
+from lobal.core.arrays import rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, density_at, intrinsic_dimension
 from lobal.core.mapped import MappedArray
 
-# From so many points on, a tree finds their neighbours sooner than a search through all candidates.
-WORTH_A_TREE = 64
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
 CHUNK = 2**12
@@ -57,7 +56,7 @@ class Candidates(ABC):
     @property
     @abstractmethod
     def X(self) -> Real[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
-        """Coordinates of all candidates, for designs and figures."""
+        """Coordinates of all candidates, for draws and figures."""
 
     @property
     @abstractmethod
@@ -154,10 +153,6 @@ class ArrayCandidates(Candidates):
     cell: Float[ndarray, " d"] | None = None  # box: widths of a cell
     bounds: Float[ndarray, "2 d"] | None = None  # box: its two corners
 
-    def __post_init__(self) -> None:
-        if (self.cell is None) != (self.bounds is None):
-            raise ValueError(f"a box has a cell and bounds, a pool neither; got cell={self.cell}, bounds={self.bounds}")
-
     @property
     def X(self) -> Real[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
         return self.inputs
@@ -204,7 +199,12 @@ class ArrayCandidates(Candidates):
         inputs = np.atleast_2d(points)
         if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
             raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
-        return _nearest(self.inputs / self.cell, inputs / self.cell), inputs
+        return self._tree.query(inputs / self.cell)[1].tolist(), inputs
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        """The candidates of a box in units of a cell."""
+        return KDTree(self.inputs / self.cell)
 
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
         return inputs if self.is_box else numbers
@@ -214,10 +214,9 @@ class ArrayCandidates(Candidates):
         return inputs
 
     def parts(self) -> Iterator[tuple[slice, ndarray]]:
-        for rows, part in row_parts(self.inputs):
-            for start in range(0, len(part), CHUNK):
-                points = part[start : start + CHUNK]
-                yield slice(rows.start + start, rows.start + start + len(points)), points
+        for start in range(0, len(self), CHUNK):
+            rows = slice(start, start + CHUNK)
+            yield rows, rows_at(self.inputs, rows)
 
     def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         """One number a point."""
@@ -287,11 +286,3 @@ def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarra
                 "leave such points out, or begin with a larger box"
             )
     return points
-
-
-def _nearest(X: Float[ndarray, "N d"], inputs: Float[ndarray, "n d"]) -> list[int]:
-    """The row of X next to each input."""
-    if len(inputs) < WORTH_A_TREE:
-        return [int(((X - x) ** 2).sum(axis=1).argmin()) for x in inputs]
-    rows: list[int] = KDTree(X).query(inputs)[1].tolist()
-    return rows

@@ -13,7 +13,6 @@ from lobal.active.next_density import NextDensity, next_density, with_exploratio
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.density import importance_weights
-from lobal.core.status import CampaignStatus
 
 
 @final
@@ -106,9 +105,10 @@ class Knowledge:
         own = {"validation_error": fitted.validation_error, "noise": fitted.noise}
         return {**own, "attainable": self.scores.attainable, **fitted.record()}
 
-    def status(self, activity: str) -> CampaignStatus:
-        """How far the campaign is; the error is that of the last fit, no new one is made."""
-        history, labels = self._state.history, self._state.ledger.n_labels
+    def status(self, activity: str) -> tuple[int, str]:
+        """The labels so far, and step, error of the last fit and activity in a few words; no new fit is made."""
+        history = self._state.history
         last = history[-1].validation_error if len(history) else None
         error = last if self._fitted is None else self._fitted.validation_error
-        return CampaignStatus(activity=activity, step=len(history), labels=labels, error=error)
+        known = "" if error is None else f", validation RMSE {error:.4g}"
+        return self._state.ledger.n_labels, f"step {len(history)}{known}: {activity}"

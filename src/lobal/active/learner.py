@@ -20,11 +20,11 @@ from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
-from lobal.active.designs import DRAWS
+from lobal.active.draws import DRAWS
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
-from lobal.active.spaces import SavedSpace, Space
+from lobal.active.spaces import Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import whole_number
 from lobal.core.status import Show, status_line
@@ -203,7 +203,7 @@ class ActiveLearner:
             for size in targets:
                 missing = size - self._state.ledger.size
                 if missing > 0:
-                    show(self._known.status("fitting the model, choosing points"))
+                    show(*self._known.status("fitting the model, choosing points"))
                     self.ask(missing)
                 if self._state.ledger.pending:
                     self._label_pending(oracle, executor, points_per_call, show)
@@ -304,7 +304,7 @@ class ActiveLearner:
         """Label all pending points, each label recorded as soon as it arrives."""
         numbers = self._state.ledger.pending
         calls = [numbers[i : i + points_per_call] for i in range(0, len(numbers), points_per_call)]
-        show(self._known.status("waiting for labels"))
+        show(*self._known.status("waiting for labels"))
         inputs = [self._state.model_inputs(call) for call in calls]
         check = partial(self.candidates.labels, name="the oracle's labels")
         for call, labels in labels_as_they_come(oracle, inputs, executor, check):
@@ -312,7 +312,7 @@ class ActiveLearner:
                 self._fail(calls[call])
             else:
                 self._tell(calls[call], labels)
-            show(self._known.status("waiting for labels"))
+            show(*self._known.status("waiting for labels"))
 
     def _tell(self, numbers: Sequence[int], labels: ndarray) -> None:
         self._state.tell(numbers, labels)
@@ -358,7 +358,7 @@ class ActiveLearner:
         """
         campaign = Campaign.open(path)
         try:
-            return cls._opened(campaign, pool, noise, strict=True)
+            return cls._opened(campaign, pool, noise)
         except BaseException:
             campaign.close()
             raise
@@ -367,19 +367,13 @@ class ActiveLearner:
     def read(
         cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
-        """The same without locking it, to look at a campaign that another process is running.
-
-        Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
-        """
-        return cls._opened(Campaign.read(path), pool, noise, strict=False)
+        """The same without locking it, to look at a campaign that another process is running."""
+        return cls._opened(Campaign.read(path), pool, noise)
 
     @classmethod
-    def _opened(
-        cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None, *, strict: bool
-    ) -> "ActiveLearner":
-        setup, events = opened_setup(campaign, pool, noise, strict=strict)
-        space = SavedSpace(setup.candidates, setup.surrogate)
-        learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
+    def _opened(cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None) -> "ActiveLearner":
+        setup, events = opened_setup(campaign, pool, noise)
+        learner = cls.__new__(cls)
         learner._state = CampaignState.opened(campaign, setup, events)
         learner._known = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
         return learner

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
@@ -18,8 +17,6 @@ from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surr
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.tuning_record import decisions_as_json
-
-logger = logging.getLogger(__name__)
 
 SMOOTHNESS = (
     "math.inf for a smooth target; lobal.MixtureRegressor(smoothness='estimate').fit(X, y).smoothness_ is a number too"
@@ -41,10 +38,6 @@ class FittedMixtureSurrogate(FittedSurrogate):
 
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.local_bandwidth(X))
-
-    @property
-    def has_constant_noise(self) -> bool:
-        return bool(self.model.has_constant_noise)
 
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.noise_variance(X))
@@ -74,7 +67,6 @@ class MixtureSurrogate(Surrogate):
     def __init__(self, model: MixtureRegressor | None = None, *, shrink_inducing: bool = False) -> None:
         self.model: MixtureRegressor = clone(MixtureRegressor() if model is None else model)
         self.shrink_inducing = shrink_inducing
-        self.lost_functions: list[str] = []  # options that were functions and could not be saved
         if isinstance(self.model.smoothness, str):
             raise ValueError(
                 f"a learner takes smoothness itself, got {self.model.smoothness!r} as its model's; {SMOOTHNESS}"
@@ -115,9 +107,7 @@ class MixtureSurrogate(Surrogate):
         return {"options": options, "functions": functions, "shrink_inducing": self.shrink_inducing}
 
     @classmethod
-    def from_settings(
-        cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
-    ) -> "MixtureSurrogate":
+    def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "MixtureSurrogate":
         surrogate = cls(
             MixtureRegressor(**options_from_json(settings["options"])), shrink_inducing=settings["shrink_inducing"]
         )
@@ -130,13 +120,10 @@ class MixtureSurrogate(Surrogate):
                 )
             surrogate.model.set_params(noise=noise)
         elif was_function:
-            if strict:
-                raise ValueError(
-                    "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
-                    "ActiveLearner.load(path, noise=function)"
-                )
-            logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
-            surrogate.lost_functions = ["noise"]
+            raise ValueError(
+                "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
+                "ActiveLearner.load(path, noise=function)"
+            )
         return surrogate
 
     @property

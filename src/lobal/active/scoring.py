@@ -23,7 +23,6 @@ class Scores:
     """A fitted model at all candidates, under the training density p_k of the step."""
 
     bandwidth: Float[Tensor, " N"]  # LOB
-    noise: Float[Tensor, " N"]  # v
     complexity: Float[Tensor, " N"]  # LFC, Eq. (eq:approxLFC), up to a constant factor
     superior: Float[Tensor, " N"]  # p_sup, Eq. (eq:approxPOpt), at equal norm with p_X
     attainable: float  # the relative sample size that the superior density could reach
@@ -32,15 +31,9 @@ class Scores:
 def evaluated(fitted: FittedSurrogate, candidates: Candidates) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """Bandwidth and noise variance at all candidates, a part of them at a time."""
     bandwidth, noise = np.empty(len(candidates)), np.empty(len(candidates))
-    constant: Float[Tensor, " 1"] | None = None
     for rows, part in candidates.parts():
-        bandwidth[rows] = fitted.local_bandwidth(part)
-        if not fitted.has_constant_noise:
-            noise[rows] = fitted.noise_variance(part)
-        elif constant is None:
-            constant = torch.from_numpy(fitted.noise_variance(part[:1]))
-    # A constant is expanded: it takes no memory.
-    return torch.from_numpy(bandwidth), torch.from_numpy(noise) if constant is None else constant.expand(len(noise))
+        bandwidth[rows], noise[rows] = fitted.local_bandwidth(part), fitted.noise_variance(part)
+    return torch.from_numpy(bandwidth), torch.from_numpy(noise)
 
 
 def scores_from(
@@ -58,7 +51,6 @@ def scores_from(
     superior = superior_density(complexity, candidates.test_density, noise, **orders)
     return Scores(
         bandwidth=bandwidth,
-        noise=noise,
         complexity=complexity,
         superior=normalised(superior, candidates.pool_density),
         attainable=attainable(complexity, noise, candidates, **orders),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-from lobal.active.designs import DRAWS
+from lobal.active.draws import DRAWS
 from lobal.active.mixture_surrogate import SMOOTHNESS, MixtureSurrogate
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate

@@ -62,11 +62,6 @@ class FittedSurrogate(ABC):
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         """LOB at every input, up to a constant factor."""
 
-    @property
-    @abstractmethod
-    def has_constant_noise(self) -> bool:
-        """Whether the noise of a label is the same everywhere."""
-
     @abstractmethod
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         """The variance of a label's noise at every input, up to a constant factor."""
@@ -107,15 +102,12 @@ class Surrogate(ABC):
 
     @classmethod
     @abstractmethod
-    def from_settings(
-        cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
-    ) -> "Surrogate":
+    def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "Surrogate":
         """The surrogate that `to_settings` described.
 
         Args:
             settings: what `to_settings` returned, read from a file.
             noise: the function that was given as the noise, if it was: functions cannot be saved.
-            strict: refuse to go on without that function; otherwise the noise is learned, with a warning.
 
         Raises:
             ValueError: the function is missing and needed, or given and not needed.

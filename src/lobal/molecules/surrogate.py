@@ -50,10 +50,6 @@ class FittedForceField(FittedSurrogate):
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         return self.model.local_bandwidth(X)
 
-    @property
-    def has_constant_noise(self) -> bool:
-        return True
-
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.ones(len(X))
 
@@ -162,10 +158,7 @@ class ForceFieldSurrogate(Surrogate):
         return self.settings.to_fields() | {"shared_bandwidth": given}
 
     @classmethod
-    def from_settings(
-        cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None, strict: bool = True
-    ) -> "ForceFieldSurrogate":
-        del strict
+    def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "ForceFieldSurrogate":
         if noise is not None:
             raise ValueError("force fields have no function for their noise; leave noise out")
         given = settings.get("shared_bandwidth")

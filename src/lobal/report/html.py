@@ -34,10 +34,6 @@ CAUTION = (
     "optimistic for few, since errors of the estimated complexity look like variation. Use it to tell a lot from "
     "nothing, not to plan a budget."
 )
-NOISE_LOST = (
-    "The campaign was started with a function for the noise of its labels. Functions cannot be saved: this page shows "
-    "a model that learned a constant noise instead."
-)
 LINE_CAPTION = (
     "Above, labels and prediction. Below, the local bandwidth (LOB): the distance over which labels can be averaged "
     "without blurring the target. Where it is small, the target is complex. Grey lines: bandwidths of the experts."
@@ -176,8 +172,6 @@ def _gain(
     blocks: list[Block] = [Lead(f"expected: {expectation(learner.expected_savings())}"), CAUTION]
     if savings is not None:
         blocks.append(Lead(f"measured against random labels: {savings.verdict()}"))
-    if getattr(learner.surrogate, "lost_functions", []):
-        blocks.append(NOISE_LOST)
     return [*blocks, _counts(learner), *notes]
 
 

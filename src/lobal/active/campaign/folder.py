@@ -102,6 +102,11 @@ class Campaign:
         _journal_path(folder)
         return cls(folder, header)
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether it was created or opened, not only read."""
+        return self._writer is not None
+
     def append(self, event: dict[str, Any]) -> None:
         """Add an event to the journal; it is on disk when this returns, and not in the journal if this raises.
 

@@ -105,14 +105,11 @@ def opened_setup(
     campaign: Campaign,
     space: Any,  # noqa: ANN401 - a Space
     noise: NoiseFunction | None,
-    *,
-    strict: bool,
 ) -> tuple[Setup, list[Event]]:
     """What the campaign was begun with, and its events, both in the present format.
 
     The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
-    surrogate was given as its noise, if it was; `strict` refuses to go on without it, otherwise the campaign is only
-    read.
+    surrogate was given as its noise, if it was.
     """
     header, events = kinds.upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
@@ -120,9 +117,9 @@ def opened_setup(
         tensors, header["candidates"], space
     )
     surrogate: Surrogate = kinds.resolved(kinds.SURROGATES, header["surrogate"]["kind"]).from_settings(
-        header["surrogate"], noise=noise, strict=strict
+        header["surrogate"], noise=noise
     )
-    surrogate.use_folder(campaign.path, read_only=not strict)
+    surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
     }

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from lobal.active import designs
-from lobal.active.designs import Draw, _rank_levels, draw_low_dispersion, draw_random, space_filling_order
+from lobal.active import draws
+from lobal.active.draws import Draw, _rank_levels, draw_low_dispersion, draw_random, space_filling_order
 from tests.active.setting import ones, sample
 from tests.core.setting import seeded, tensor
 
@@ -83,7 +83,7 @@ def test_a_seed_repeats_the_draw_whatever_the_units_of_the_weights(draw: Draw, d
 def test_draws_of_many_candidates_come_from_all_parts_of_them(
     draw: Draw, d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(designs, "PART", 7)
+    monkeypatch.setattr(draws, "PART", 7)
     weights, X, generator = torch.arange(100, dtype=torch.float64), sample(100, d), seeded()
     drawn = torch.cat([draw(weights, X, 10, generator=generator) for _ in range(60)])
     frequency = drawn.bincount(minlength=100).double().reshape(10, 10).sum(1) / 60
