@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
+from sklearn.metrics import root_mean_squared_error
 
 from benchmarks.measuring import measured
 from benchmarks.stages import adam_epoch_seconds
 from experiments.doppler import N_VALIDATION, PAPER, Sample, doppler_data, paper_model
 from lobal.cli.demo import DOPPLER, N_TEST
-from lobal.core.metrics import root_mean_squared_error
 from lobal.mixture.estimator import MixtureRegressor
 
 ANALYTIC, ADAM, SVGP = "analytic", "adam", "svgp"

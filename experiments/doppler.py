@@ -21,6 +21,7 @@ import typer
 from jaxtyping import Float
 from numpy import ndarray
 from rich.console import Console
+from sklearn.metrics import root_mean_squared_error
 
 from experiments.figures.models import comparison_figure
 from experiments.repetitions import Jobs, Output, Repetitions, Result, Seeds
@@ -28,7 +29,6 @@ from lobal.cli.checks import whole_numbers
 from lobal.cli.demo import DOPPLER, N_TEST, errors_on_grid
 from lobal.core.dataset import LabelledSet
 from lobal.core.files import write_atomically
-from lobal.core.metrics import root_mean_squared_error
 from lobal.experts.features import StoredFeatures
 from lobal.experts.leave_one_out import condition
 from lobal.experts.svgp import SparseExperts

@@ -19,6 +19,7 @@ from numpy import ndarray
 from rich.console import Console
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from experiments.doppler import N_VALIDATION, Sample, doppler_data
@@ -28,7 +29,6 @@ from experiments.rbf_network import fitted_networks
 from experiments.repetitions import Figure, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
 from lobal.cli.demo import EXPLORATION, N_TEST, Predictor, errors_on_grid
-from lobal.core.metrics import root_mean_squared_error
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 from lobal.report.savings import Savings, relative_sample_sizes

@@ -21,6 +21,7 @@ import typer
 from jaxtyping import Float, Real
 from numpy import ndarray
 from rich.console import Console
+from sklearn.metrics import max_error, root_mean_squared_error
 
 from experiments.data_files import load_npz
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary, values_by_seed
@@ -29,7 +30,6 @@ from lobal.active.spaces import Pool
 from lobal.cli.checks import whole_numbers
 from lobal.cli.demo import EXPLORATION
 from lobal.core.arrays import as_column
-from lobal.core.metrics import maximum_absolute_error, root_mean_squared_error
 from lobal.mixture.estimator import SMALLEST_TRAINING_SET, MixtureRegressor
 from lobal.report.savings import Savings, relative_sample_sizes
 
@@ -166,8 +166,8 @@ def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
         for size, learner in campaign(arm, seed, settings, split):
             assert learner.model is not None  # sizes are above the smallest training set
             prediction = learner.model.predict(split.X_test)
-            result[f"{arm}_rmse_{size}"] = root_mean_squared_error(prediction, split.truth, split.weight)
-            result[f"{arm}_max_error_{size}"] = maximum_absolute_error(prediction, split.truth)
+            result[f"{arm}_rmse_{size}"] = root_mean_squared_error(prediction, split.truth, sample_weight=split.weight)
+            result[f"{arm}_max_error_{size}"] = max_error(prediction, split.truth)
             if arm == "active":
                 result[f"expected_savings_{size}"] = learner.expected_savings()
                 result["intrinsic_dimension"] = learner.settings.dimension

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
-from lobal.active.campaign import steps as step_files
 from lobal.active.draws import draw_low_dispersion
 
 ROWS, COLUMNS = 200_000, 8
@@ -105,17 +104,3 @@ def test_a_campaign_with_its_own_inputs_takes_no_others(tmp_path: Path) -> None:
     ActiveLearner(pool, path=tmp_path / "campaign").close()
     with pytest.raises(ValueError, match="this campaign has its inputs with it"):
         ActiveLearner.read(tmp_path / "campaign", pool=pool)
-
-
-@pytest.mark.parametrize(("largest", "kept"), [(400, [0, 1, 2, 3]), (399, [2, 3])])
-def test_of_large_pools_the_last_two_steps_are_kept(
-    largest: int, kept: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(step_files, "LARGEST_KEPT_POOL", largest)
-    pool = mapped_pool(tmp_path / "pool.npy")
-    with ActiveLearner(pool, path=tmp_path / "campaign") as learner:
-        batches = [learner.ask(2) for _ in range(4)]
-    steps = sorted(file.stem for file in (tmp_path / "campaign" / "steps").glob("*.lobal"))
-    assert [int(step) for step in steps] == kept
-    with ActiveLearner.load(tmp_path / "campaign") as learner:
-        np.testing.assert_array_equal(learner.pending, np.concatenate(batches))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.report.html import Lead, Picture, Rows, Section, campaign_page, campaign_report
 from lobal.report.savings import relative_sample_sizes
-from tests.report.setting import MODEL, campaign
+from tests.report.setting import campaign
 
 
 class Outline(HTMLParser):

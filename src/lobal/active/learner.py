@@ -327,7 +327,7 @@ class ActiveLearner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the campaign to a folder, which `load` reads and which is kept up to date from then on.
 
-        Densities and models of earlier steps than the last are not in it; give a `path` from the start to keep them.
+        Models of earlier steps than the last are not in it; give a `path` from the start to keep them.
         """
         self._state.save(checked_path(path))
 

@@ -17,11 +17,11 @@ from numpy import ndarray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from sklearn.metrics import max_error, root_mean_squared_error
 
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.core.doppler import Doppler
-from lobal.core.metrics import maximum_absolute_error, root_mean_squared_error
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve, learning_curve_figure
 from lobal.report.figures import overview_figure, save_figure
@@ -78,7 +78,7 @@ def errors_on_grid(model: Predictor) -> Errors:
     """Errors against the noise-free function at (i + 1/2) / 10000."""
     x = (np.arange(N_TEST) + 0.5) / N_TEST
     prediction, truth = model.predict(x[:, None]), DOPPLER(x)
-    return Errors(root_mean_squared_error(prediction, truth), maximum_absolute_error(prediction, truth))
+    return Errors(root_mean_squared_error(prediction, truth), max_error(prediction, truth))
 
 
 def demonstrate(n: int, seeds: int, output: Path, *, quiet: bool = False) -> None:

@@ -12,7 +12,6 @@ Start with `complexity.py`, the paper on one page.
 - `mapped.py`: arrays in memory-mapped files
 - `tables.py`: tables in CSV, parquet and npz files
 - `files.py`: saving and loading without pickle, atomic writes
-- `metrics.py`: errors of predictions
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
 - `status.py`: the progress line on the terminal
 - `versions.py`: versions of the packages that results depend on

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,13 +9,12 @@ from typing import Any, final
 
 from torch import Tensor
 
-from lobal.active.campaign.journal import Journal, journal_content, parse_journal, plain
+from lobal.active.campaign.journal import Journal, journal_content, listed, parse_journal
 from lobal.active.campaign.kinds import CURRENT_FORMAT
 from lobal.active.campaign.lock import Lock
-from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
+from lobal.core.files import make_folder, remove_unfinished, save_record, write_atomically
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
-_STEP_NAME = re.compile(r"(\d{4,})\.lobal")
 
 
 @final
@@ -52,7 +50,7 @@ class Campaign:
             BlockingIOError: another process is creating one there.
         """
         folder = Path(path).absolute()
-        content = plain(header | {"format": CURRENT_FORMAT}, "header", finite=False)
+        content = json.dumps(header | {"format": CURRENT_FORMAT}, indent=2, default=listed)
         journal_lines = journal_content(events)
         _check_vacant(folder)
         make_folder(folder)
@@ -66,10 +64,10 @@ class Campaign:
             undo.callback(_remove_journal_of_none, folder)
             write_atomically(folder / JOURNAL, journal_lines)
             # The header comes last: with it the folder is a campaign, and a creation that was cut short can be redone.
-            write_atomically(folder / HEADER, json.dumps(content, indent=2).encode())
+            write_atomically(folder / HEADER, content.encode())
             journal = Journal(folder / JOURNAL)
             undo.pop_all()
-        return cls(folder, content, (lock, journal))
+        return cls(folder, json.loads(content), (lock, journal))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Campaign":
@@ -118,30 +116,17 @@ class Campaign:
         """
         self._writable().append(event)
 
-    def save_step(self, number: int, tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
-        """Write a step's file, whole or not at all, in place of an earlier one of this number."""
+    def save_step(self, number: int, tensors: dict[str, Tensor]) -> None:
+        """Write a step's tensors, whole or not at all, and remove those of the step before the last."""
         self._writable()
-        if number < 0:
-            raise ValueError(f"steps are numbered from zero, got {number}")
         make_folder(self.path / STEPS)
-        save_record(self._step_path(number), tensors, plain(fields, "fields", finite=False))
+        save_record(self.step_path(number), tensors, {})
+        # Not the step before: until this one is in the journal, the campaign goes on from that.
+        self.step_path(number - 2).unlink(missing_ok=True)
 
-    def load_step(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and fields of a step; `format`, of the step's file, is among the fields."""
-        path = self._step_path(number)
-        if not path.exists():
-            raise FileNotFoundError(f"campaign {self.path} has no step {number}; it has {self.steps()}")
-        return load_record(path)
-
-    def remove_step(self, number: int) -> None:
-        """Remove the file of a step, if there is one."""
-        self._writable()
-        self._step_path(number).unlink(missing_ok=True)
-
-    def steps(self) -> list[int]:
-        """The numbers of the steps that have a file, in order."""
-        names = (_STEP_NAME.fullmatch(file.name) for file in (self.path / STEPS).glob("*.lobal"))
-        return sorted(int(name[1]) for name in names if name)
+    def step_path(self, number: int, suffix: str = "lobal") -> Path:
+        """The file of a step."""
+        return self.path / step_name(number, suffix)
 
     def close(self) -> None:
         """Release the folder, so that others may open it; a second time does nothing."""
@@ -164,8 +149,10 @@ class Campaign:
             raise ValueError(f"campaign {self.path} is not open in this process; use Campaign.open")
         return journal
 
-    def _step_path(self, number: int) -> Path:
-        return self.path / STEPS / f"{number:04d}.lobal"
+
+def step_name(number: int, suffix: str = "lobal") -> str:
+    """The name of a step's file in the folder."""
+    return f"{STEPS}/{number:04d}.{suffix}"
 
 
 def _remove_journal_of_none(folder: Path) -> None:

@@ -3,13 +3,14 @@
 import contextlib
 import json
 import logging
-import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn, final
 
 import numpy as np
+
+from lobal.core.checks import shown
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +61,8 @@ class Journal:
 
 
 def journal_content(events: Iterable[dict[str, Any]]) -> bytes:
-    """The events as lines of a journal, checked to be what JSON can hold, without NaN and infinity."""
-    lines = (json.dumps(plain(event, "event", finite=True), allow_nan=False) for event in events)
-    return "".join(f"{line}\n" for line in lines).encode()
+    """The events as lines of a journal; NaN and infinity are refused."""
+    return "".join(f"{json.dumps(event, allow_nan=False, default=listed)}\n" for event in events).encode()
 
 
 def parse_journal(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -99,35 +99,8 @@ def _not_a_number(text: str) -> NoReturn:
     raise ValueError(f"expected finite numbers, got {text}")
 
 
-def plain(
-    value: Any,  # noqa: ANN401 - whatever may hold numbers
-    name: str,
-    *,
-    finite: bool,
-) -> Any:  # noqa: ANN401 - what JSON knows
-    """`value` as JSON holds it: arrays and tuples become lists, NumPy's numbers Python's, nothing is rounded.
-
-    Errors call it `name`. NaN and infinity are refused where numbers must be `finite`.
-    """
-    match value:
-        case np.ndarray() | np.generic():
-            items = value.tolist()
-            if isinstance(items, np.generic):  # long double, for which Python has no type
-                raise TypeError(f"{name} is of type {type(value).__name__}, which JSON cannot hold; make it a float")
-            return plain(items, name, finite=finite)
-        case float():
-            if finite and not math.isfinite(value):
-                raise ValueError(f"{name} must be finite, got {value}; leave it out or give None")
-            return value
-        case None | bool() | int() | str():
-            return value
-        case dict():
-            if not all(isinstance(key, str) for key in value):
-                raise TypeError(f"the keys of {name} must be strings, got {list(value)}")
-            return {str(key): plain(item, f"{name}[{key!r}]", finite=finite) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item, f"{name}[{i}]", finite=finite) for i, item in enumerate(value)]
-    raise TypeError(
-        f"{name} is of type {type(value).__name__}, which JSON cannot hold; give numbers, strings, arrays, lists or "
-        "dictionaries of them"
-    )
+def listed(value: Any) -> Any:  # noqa: ANN401 - what JSON knows
+    """NumPy's arrays and numbers as lists and numbers of Python, for `json.dumps`."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"JSON cannot hold {shown(value)}; give numbers, strings, arrays, lists or dictionaries of them")

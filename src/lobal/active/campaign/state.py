@@ -1,6 +1,5 @@
 """The points of a campaign, what became of them, and the density they follow: in memory, or in a folder as well."""
 
-import logging
 import os
 from collections.abc import Sequence
 from typing import final
@@ -18,8 +17,6 @@ from lobal.active.campaign.steps import Setup, StepState, create_campaign
 from lobal.active.candidates import Points
 from lobal.active.oracles import is_complete
 from lobal.core.density import normalised
-
-logger = logging.getLogger(__name__)
 
 LAST = 1e-12  # weight of points that come when no others are left, relative to the largest
 SMALLEST_TRAINING_SET = 10  # labels; fewer say nothing about bandwidths, densities or failures
@@ -172,13 +169,6 @@ class CampaignState:
             raise ValueError(f"this campaign is kept in {self._campaign.path} already, up to its last event")
         last = self.last if len(self.history) else None
         self._campaign = create_campaign(path, self.setup, self._events, last)
-        if len(self.history) > 1:
-            logger.warning(
-                "%s has the points and labels of all %d steps, but density and model of the last only; give a path to "
-                "ActiveLearner to keep those of every step",
-                self._campaign.path,
-                len(self.history),
-            )
         self._events = []
 
     def close(self) -> None:

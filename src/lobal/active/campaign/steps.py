@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import torch
@@ -12,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.active.campaign import kinds
-from lobal.active.campaign.folder import Campaign
+from lobal.active.campaign.folder import Campaign, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
@@ -22,8 +21,7 @@ from lobal.core.files import load_record
 logger = logging.getLogger(__name__)
 
 CANDIDATES_FILE = "candidates.lobal"
-# Of a larger pool, the densities of the last two steps are kept and not of all: a step takes 16 bytes a candidate.
-LARGEST_KEPT_POOL = 2**20
+MODEL = "model"  # suffix of the files of models
 
 
 @final
@@ -39,16 +37,13 @@ class StepState:
 
     def save(self, campaign: Campaign) -> None:
         """Write it, in place of what a crash may have left of the same step."""
-        campaign.save_step(self.number, self.tensors(), {})
+        campaign.save_step(self.number, self.tensors())
         self.save_model(campaign)
-        if len(self.density) > LARGEST_KEPT_POOL:
-            # Not the step before: until this one is in the journal, the campaign goes on from that.
-            campaign.remove_step(self.number - 2)
 
     def save_model(self, campaign: Campaign) -> None:
         """Write the model by itself."""
         if self.fitted is not None:
-            self.fitted.save(_model_path(campaign, self.number))
+            self.fitted.save(campaign.step_path(self.number, MODEL))
 
     def tensors(self) -> dict[str, Tensor]:
         """Densities and kept tensors by name."""
@@ -59,7 +54,7 @@ class StepState:
     @staticmethod
     def load(campaign: Campaign, number: int) -> "StepState":
         """What a step left to the next; its model stays in its file."""
-        tensors = dict(campaign.load_step(number)[0])
+        tensors = load_record(campaign.step_path(number))[0]
         return StepState(
             number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
         )
@@ -84,7 +79,7 @@ def create_campaign(
         tensors |= {f"validation.{name}": torch.tensor(part, dtype=torch.float64) for name, part in parts.items()}
     records = {CANDIDATES_FILE: tensors}
     if last is not None:
-        records[f"steps/{last.number:04d}.lobal"] = last.tensors()
+        records[step_name(last.number)] = last.tensors()
     header = {
         "settings": setup.settings.to_fields(),
         "candidates": {"kind": setup.candidates.kind, **fields},
@@ -134,7 +129,7 @@ def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: S
     """
     names = [event["event"] for event in events]
     since = names[::-1].index("asked") if "asked" in names else len(names)
-    path = _model_path(campaign, names.count("asked") - 1)
+    path = campaign.step_path(names.count("asked") - 1, MODEL)
     if "told" in names[len(names) - since :] or not path.exists():
         return None
     try:
@@ -142,7 +137,3 @@ def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: S
     except (ValueError, KeyError, TypeError) as error:
         logger.warning("%s cannot be read and is fitted again: %r", path, error)
         return None
-
-
-def _model_path(campaign: Campaign, number: int) -> Path:
-    return campaign.path / "steps" / f"{number:04d}.model"
