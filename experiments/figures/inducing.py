@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.figures.models import set_logarithmic
-from lobal.report.campaign_figures import SUGGESTED, Curve
+from lobal.report.campaign_figures import SUGGESTED, Curve, draw_curve
 from lobal.report.figures import DATA, LINES, TRUTH
-from lobal.report.savings import pooled_errors
 
 COLOURS = (*LINES, SUGGESTED, DATA, TRUTH)
 LineStyle: TypeAlias = Literal["-", "--", ":"]
@@ -55,17 +54,6 @@ def _assigned(names: Iterable[str], marks: tuple[Mark, ...], what: str) -> dict[
 def _draw_panel(axes: Axes, curves: Curves, colours: Mapping[str, str], styles: Mapping[str, LineStyle]) -> None:
     for choice, arms in curves.items():
         for name, curve in arms.items():
-            pooled, spread = pooled_errors(curve.rmse)
-            axes.errorbar(
-                curve.sizes,
-                pooled,
-                yerr=spread,
-                color=colours[choice],
-                linestyle=styles[name],
-                linewidth=1.2,
-                marker="o",
-                markersize=4.0,
-                capsize=2.5,
-            )
+            draw_curve(axes, curve, color=colours[choice], linestyle=styles[name])
     sizes = {size for arms in curves.values() for curve in arms.values() for size in curve.sizes}
     set_logarithmic(axes, sizes, "inducing points $m$")

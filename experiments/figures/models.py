@@ -10,10 +10,9 @@ from matplotlib.ticker import LogLocator, NullLocator
 from numpy import ndarray
 
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.campaign_figures import Curve
+from lobal.report.campaign_figures import Curve, draw_curve
 from lobal.report.figures import LINES, Draw, Function, draw_prediction, rows_figure
 from lobal.report.profile import line_grid, profile
-from lobal.report.savings import pooled_errors
 
 
 def comparison_figure(
@@ -48,10 +47,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
     if len(curves) > len(LINES):
         raise ValueError(f"a panel has colours for {len(LINES)} curves, got {len(curves)}: {list(curves)}")
     for (name, curve), colour in zip(curves.items(), LINES, strict=False):
-        pooled, spread = pooled_errors(curve.rmse)
-        axes.errorbar(
-            curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
-        )
+        draw_curve(axes, curve, color=colour, label=name)
     set_logarithmic(axes, {size for curve in curves.values() for size in curve.sizes}, "labels $n$")
 
 

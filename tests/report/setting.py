@@ -27,7 +27,6 @@ def invented_landscape(dimension: int, n: int = 200) -> Landscape:
         points=points,
         names=tuple(f"column {j}" for j in range(dimension)),
         complexity=complexity,
-        bandwidth=1.0 / complexity,
         superior_density=np.sqrt(complexity),
         training_density=np.ones(n),
         labelled=points[:30],

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
-from lobal.report.html import Lead, Picture, Rows, Section, campaign_page, campaign_report
+from lobal.report.html import campaign_page, campaign_report, figure_block, lead_block, table_block, text_block
 from lobal.report.savings import relative_sample_sizes
 from tests.report.setting import campaign
 
@@ -38,29 +38,27 @@ def report_of(dimension: int, path: Path, labels: int = 30) -> str:
 
 
 def test_a_page_is_whole_and_loads_nothing() -> None:
-    blocks = ["text", Lead("lead"), Rows(("a", "b"), [(1, None)]), Picture(Figure(), "caption")]
-    outline = Outline(campaign_page("title", [Section("heading", blocks)]))
+    blocks = [text_block("text"), lead_block("lead"), table_block("ab", [(1, None)]), figure_block(Figure(), "caption")]
+    outline = Outline(campaign_page("title", {"heading": blocks}))
     assert outline.open == []
     assert all(source.startswith("data:image/png;base64,") for source in outline.sources)
     assert not outline.tags & {"script", "link", "iframe"}
 
 
-@pytest.mark.parametrize("block", ["<b>&", Lead("<b>&"), Rows(("<b>&",), []), Rows((), [["<b>&"]])])
-def test_text_is_escaped_everywhere(block: str | Lead | Rows) -> None:
-    page = campaign_page("<b>&", [Section("<b>&", [block])])
+def test_text_is_escaped_everywhere() -> None:
+    text, escaped = '"<b>&', "&quot;&lt;b&gt;&amp;"
+    blocks = [text_block(text), lead_block(text), table_block([text], [[text]])]
+    page = campaign_page(text, {text: [*blocks, figure_block(Figure(), text)]})
     assert "<b>" not in page
-    assert page.count("&lt;b&gt;&amp;") == 4  # title, heading of the page and of the section, block
-
-
-def test_captions_are_escaped_as_text_and_attribute() -> None:
-    page = campaign_page("", [Section("", [Picture(Figure(), '"><b>')])])
-    assert page.count("&quot;&gt;&lt;b&gt;") == 2
-    assert "<b>" not in page
+    assert page.count(escaped) == 9  # titles, heading, paragraphs, cells, and the caption as text and attribute
 
 
 def test_cells_show_four_digits_and_a_dash_for_nothing() -> None:
-    page = campaign_page("", [Section("", [Rows(("a", "b", "c"), [(1 / 3, None, 12345)])])])
-    assert re.findall("<td>(.*?)</td>", page) == ["0.3333", "\N{EN DASH}", "12345"]
+    assert re.findall("<td>(.*?)</td>", table_block("abc", [(1 / 3, None, 12345)])) == [
+        "0.3333",
+        "\N{EN DASH}",
+        "12345",
+    ]
 
 
 @pytest.mark.parametrize(("dimension", "pictures"), [(1, 2), (2, 1), (3, 1)])

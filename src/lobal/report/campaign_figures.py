@@ -37,15 +37,13 @@ class Curve(NamedTuple):
 
 def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Figure:
     """Pooled errors against the number of labels, with standard errors, and the slope of the learning rate n^-tau."""
-    sizes, lowest = _lowest(curves)
+    sizes = np.unique(np.concatenate([curve.sizes for curve in curves.values()])).astype(np.float64)
     figure = Figure(figsize=(6.0, 4.2), layout="constrained")
     axes = figure.subplots()
+    lowest = np.inf
     for (name, curve), colour in zip(curves.items(), LINES, strict=False):
-        pooled, spread = pooled_errors(curve.rmse)
-        axes.errorbar(
-            curve.sizes, pooled, yerr=spread, color=colour, marker="o", markersize=4.0, capsize=2.5, label=name
-        )
-    guide = 0.85 * min(lowest * sizes**rate) * sizes**-rate  # below every curve
+        lowest = min(lowest, *draw_curve(axes, curve, color=colour, label=name) * np.asarray(curve.sizes) ** rate)
+    guide = 0.85 * lowest * sizes**-rate  # below every curve
     slope = "1/2" if rate == 0.5 else f"{rate:.2g}"
     axes.plot(sizes, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=rf"slope $n^{{-{slope}}}$")
     axes.set(xscale="log", yscale="log", xlabel="labels $n$", ylabel="RMSE")
@@ -58,9 +56,15 @@ def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Fig
     return figure
 
 
+def draw_curve(axes: Axes, curve: Curve, **look: str) -> Float[ndarray, " sizes"]:
+    """Draw the pooled errors of a curve with their standard errors; they are returned."""
+    pooled, spread = pooled_errors(curve.rmse)
+    axes.errorbar(curve.sizes, pooled, yerr=spread, marker="o", markersize=4.0, capsize=2.5, **look)  # type: ignore[arg-type]
+    return pooled
+
+
 def training_histogram_figure(landscape: Landscape) -> Figure:
     """One column: histogram of labelled and suggested inputs, with training density and superior density."""
-    _check_columns(landscape, 1)
     x, labelled, suggested = (part[:, 0] for part in (landscape.points, landscape.labelled, landscape.suggested))
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -90,21 +94,8 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
     return figure
 
 
-def density_map_figure(landscape: Landscape) -> Figure:
-    """Two columns: maps of complexity, bandwidth and superior density over the candidates, and of the labels."""
-    _check_columns(landscape, 2)
-    figure = Figure(figsize=(9.6, 7.6), layout="constrained")
-    panels = figure.subplots(2, 2, sharex=True, sharey=True)
-    _draw_values(panels[0, 0], landscape, _relative(landscape.complexity), (0, 1), COMPLEXITY, "magma")
-    _draw_values(panels[0, 1], landscape, landscape.bandwidth, (0, 1), "local bandwidth (LOB)", "viridis")
-    _draw_values(panels[1, 0], landscape, _relative(landscape.superior_density), (0, 1), SUPERIOR, "magma")
-    _draw_labelled(panels[1, 1], landscape, (0, 1))
-    _name_columns(panels, landscape, (0, 1))
-    return figure
-
-
 def complexity_panels_figure(landscape: Landscape) -> Figure:
-    """Any number of columns: distribution of the complexity, and its mean along the two columns it depends on most."""
+    """Several columns: distribution of the complexity, and its mean along the two columns it depends on most."""
     first, second = telling_columns(landscape.points, landscape.complexity)
     figure = Figure(figsize=(12.0, 7.4), layout=ConstrainedLayoutEngine(h_pad=0.1))
     panels = figure.subplots(2, 3)
@@ -113,10 +104,12 @@ def complexity_panels_figure(landscape: Landscape) -> Figure:
         _draw_course(axes, landscape, column)
     panels[0, 2].sharey(panels[0, 1])
     pair = (first, second)
-    _draw_values(panels[1, 0], landscape, _relative(landscape.complexity), pair, COMPLEXITY, "magma")
-    _draw_values(panels[1, 1], landscape, _relative(landscape.superior_density), pair, SUPERIOR, "magma")
+    _draw_values(panels[1, 0], landscape, _relative(landscape.complexity), pair, COMPLEXITY)
+    _draw_values(panels[1, 1], landscape, _relative(landscape.superior_density), pair, SUPERIOR)
     _draw_labelled(panels[1, 2], landscape, pair)
-    _name_columns(panels[1:], landscape, pair)
+    for axes in panels[1]:
+        axes.set_xlabel(landscape.names[first])
+    panels[1, 0].set_ylabel(landscape.names[second])
     return figure
 
 
@@ -144,67 +137,25 @@ def _slices(
     return result
 
 
-def _lowest(curves: Mapping[str, Curve]) -> tuple[Float[ndarray, " sizes"], Float[ndarray, " sizes"]]:
-    """All sizes of the curves, and the smallest error at each."""
-    if not curves:
-        raise ValueError("a learning curve needs at least one curve, got none")
-    best: dict[float, float] = {}
-    for name, curve in curves.items():
-        pooled, _ = pooled_errors(curve.rmse)
-        if len(pooled) != len(curve.sizes):
-            raise ValueError(f"curve {name!r} has {len(curve.sizes)} sizes but errors of {len(pooled)}")
-        for size, error in zip(curve.sizes, pooled, strict=True):
-            best[float(size)] = min(best.get(float(size), np.inf), float(error))
-    sizes = sorted(best)
-    return np.array(sizes), np.array([best[size] for size in sizes])
-
-
-def _check_columns(landscape: Landscape, number: int) -> None:
-    if landscape.points.shape[1] != number:
-        raise ValueError(f"this figure needs inputs of shape (n, {number}), got {landscape.points.shape}")
-
-
 def _draw_values(
-    axes: Axes,
-    landscape: Landscape,
-    values: Float[ndarray, " n"],
-    pair: tuple[int, int],
-    title: str,
-    cmap: str,
+    axes: Axes, landscape: Landscape, values: Float[ndarray, " n"], pair: tuple[int, int], title: str
 ) -> None:
     """Candidates in the colour of their value, the largest on top."""
     norm = _logarithmic(values)
     order = np.argsort(values)
     x, y = landscape.points[order][:, pair].T
-    dots = axes.scatter(
-        x,
-        y,
-        c=values[order],
-        s=_dot_size(len(values)),
-        cmap=cmap,
-        norm=norm,
-        linewidths=0.0,
-        rasterized=True,
-    )
+    size = float(np.clip(6e4 / len(values), 1.5, 30.0))  # dots cover a panel about once
+    dots = axes.scatter(x, y, c=values[order], s=size, cmap="magma", norm=norm, linewidths=0.0, rasterized=True)
     axes.set_title(title, fontsize="medium")
-    bar = axes.figure.colorbar(
-        dots, ax=axes, ticks=logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0]))), format="%.3g"
-    )
-    bar.minorticks_off()
+    ticks = logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0])))
+    axes.figure.colorbar(dots, ax=axes, ticks=ticks, format="%.3g").minorticks_off()
 
 
 def _draw_labelled(axes: Axes, landscape: Landscape, pair: tuple[int, int]) -> None:
     """Labelled inputs coloured by their order, suggested ones as rings, candidates in grey."""
     axes.plot(*landscape.points[:, pair].T, ".", color="0.85", markersize=1.5, zorder=0.0)
     x, y = landscape.labelled[:, pair].T
-    turns = axes.scatter(
-        x,
-        y,
-        c=np.arange(1, len(landscape.labelled) + 1),
-        s=10.0,
-        cmap="viridis",
-        linewidths=0.0,
-    )
+    turns = axes.scatter(x, y, c=np.arange(1, len(x) + 1), s=10.0, cmap="viridis", linewidths=0.0)
     axes.figure.colorbar(turns, ax=axes, label="order of labelling")
     title = f"{len(landscape.labelled)} labelled inputs"
     if len(landscape.suggested):
@@ -261,13 +212,6 @@ def logarithmic_ticks(lower: float, upper: float) -> list[float]:
     return ticks
 
 
-def _name_columns(panels: ndarray, landscape: Landscape, pair: tuple[int, int]) -> None:
-    for axes in panels[-1]:
-        axes.set_xlabel(landscape.names[pair[0]])
-    for axes in panels[:, 0]:
-        axes.set_ylabel(landscape.names[pair[1]])
-
-
 def _logarithmic(values: Float[ndarray, " n"]) -> LogNorm:
     """A logarithmic scale without the outermost percents, which would take up most of it.
 
@@ -277,8 +221,3 @@ def _logarithmic(values: Float[ndarray, " n"]) -> LogNorm:
     lower, upper = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
     middle, factor = np.sqrt(lower * upper), max(np.sqrt(upper / lower), np.sqrt(2.0))
     return LogNorm(middle / factor, middle * factor, clip=True)
-
-
-def _dot_size(number: int) -> float:
-    """Dots that cover a panel about once, for any number of them."""
-    return float(np.clip(6e4 / number, 1.5, 30.0))

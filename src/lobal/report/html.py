@@ -3,10 +3,9 @@
 import base64
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,7 +17,6 @@ from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
-    density_map_figure,
     learning_curve_figure,
     training_histogram_figure,
 )
@@ -41,10 +39,6 @@ LINE_CAPTION = (
 HISTOGRAM_CAPTION = (
     "Bars: labelled inputs, and inputs suggested next. Black: the density that they were drawn from. Orange: the "
     "superior training density estimated from the labels so far."
-)
-MAP_CAPTION = (
-    "Every dot is a candidate. Where the local bandwidth is small, the target is complex. Labels are most useful where "
-    "the superior training density is bright."
 )
 PANELS_CAPTION = (
     "Above, the distribution of the local complexity over the candidates, and the complexity against the two columns "
@@ -85,48 +79,41 @@ img { max-width: 100%; background: #ffffff; border-radius: .4rem; }
 """
 
 
-class Lead(NamedTuple):
-    """The main statement of a section."""
-
-    text: str
-
-
-class Rows(NamedTuple):
-    """A table."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
-class Picture(NamedTuple):
-    """A figure and its caption."""
-
-    figure: Figure
-    caption: str
-
-
-Block: TypeAlias = str | Lead | Rows | Picture
-
-
-class Section(NamedTuple):
-    """A part of a page under its heading."""
-
-    heading: str
-    blocks: Sequence[Block]
-
-
-def campaign_page(title: str, sections: Sequence[Section]) -> str:
-    """One self-contained HTML page; all text is escaped."""
-    body = "\n".join(
-        f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(map(_block, blocks)) + "\n</section>"
-        for heading, blocks in sections
-    )
+def campaign_page(title: str, sections: Mapping[str, Iterable[str]]) -> str:
+    """One self-contained HTML page: the blocks of every section under its heading; empty sections are left out."""
+    parts = {escape(heading): "\n".join(blocks) for heading, blocks in sections.items()}
+    body = "\n".join(f"<section>\n<h2>{name}</h2>\n{part}\n</section>" for name, part in parts.items() if part)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
     )
+
+
+def text_block(text: str) -> str:
+    """A paragraph."""
+    return f"<p>{escape(text)}</p>"
+
+
+def lead_block(text: str) -> str:
+    """The main statement of a section."""
+    return f'<p class="lead">{escape(text[:1].upper() + text[1:])}</p>'
+
+
+def table_block(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table."""
+    lines = [_line("th", header), *(_line("td", row) for row in rows)]
+    return '<div class="table"><table>\n' + "\n".join(lines) + "\n</table></div>"
+
+
+def figure_block(figure: Figure, caption: str) -> str:
+    """A figure and its caption."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=RESOLUTION)
+    source = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+    words = escape(caption)
+    return f'<figure><img alt="{words}" src="{source}"><figcaption>{words}</figcaption></figure>'
 
 
 def campaign_report(
@@ -148,31 +135,28 @@ def campaign_report(
         savings: savings measured against random labels, if there are any.
         notes: further sentences for the first section, such as what was left out of the data.
     """
-    sections = [
-        Section("What there is to gain", _gain(learner, savings, notes)),
-        Section("Where labels are worth most", list(_places(learner, names))),
-        Section("History", list(_history(learner))),
-        Section("Settings", list(_settings(learner))),
-        Section("Versions", [Rows(("package", "version"), list(versions().items()))]),
-    ]
+    sections = {
+        "What there is to gain": _gain(learner, savings, notes),
+        "Where labels are worth most": _places(learner, names),
+        "History": _history(learner),
+        "Settings": _settings(learner),
+        "Versions": [table_block(("package", "version"), versions().items())],
+    }
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target, campaign_page(title, [section for section in sections if section.blocks]).encode())
+    write_atomically(target, campaign_page(title, sections).encode())
 
 
-def _gain(
-    learner: ActiveLearner,
-    savings: Savings | None,
-    notes: Sequence[str],
-) -> list[Block]:
+def _gain(learner: ActiveLearner, savings: Savings | None, notes: Sequence[str]) -> Iterator[str]:
     """Expected savings with a caution, then measured ones."""
     if learner.fitted is None:
-        lead = Lead("too few labels for a model yet: the next ones are drawn at random")
-        return [lead, _counts(learner), *notes]
-    blocks: list[Block] = [Lead(f"expected: {expectation(learner.expected_savings())}"), CAUTION]
-    if savings is not None:
-        blocks.append(Lead(f"measured against random labels: {savings.verdict()}"))
-    return [*blocks, _counts(learner), *notes]
+        yield lead_block("too few labels for a model yet: the next ones are drawn at random")
+    else:
+        yield lead_block(f"expected: {expectation(learner.expected_savings())}")
+        yield text_block(CAUTION)
+        if savings is not None:
+            yield lead_block(f"measured against random labels: {savings.verdict()}")
+    yield from map(text_block, [_counts(learner), *notes])
 
 
 def _counts(learner: ActiveLearner) -> str:
@@ -182,62 +166,41 @@ def _counts(learner: ActiveLearner) -> str:
     return f"{counted}; {total} candidates with {'one input column' if d == 1 else f'{d} input columns'}."
 
 
-def _places(
-    learner: ActiveLearner,
-    names: Sequence[str] | None,
-) -> Iterator[Block]:
+def _places(learner: ActiveLearner, names: Sequence[str] | None) -> Iterator[str]:
     """The figures for this number of input columns."""
     if learner.fitted is None:
         return
     place = landscape(learner, names)
-    if len(place.names) == 1:
-        if isinstance(learner.model, MixtureRegressor):
-            X, y = (np.asarray(values, dtype=np.float64) for values in learner.labelled[:2])
-            yield Picture(bandwidth_figure({"mixture": learner.model}, X, y, column=place.names[0]), LINE_CAPTION)
-        yield Picture(training_histogram_figure(place), HISTOGRAM_CAPTION)
-    elif len(place.names) == 2:
-        yield Picture(density_map_figure(place), MAP_CAPTION)
-    else:
-        yield Picture(complexity_panels_figure(place), PANELS_CAPTION)
+    if len(place.names) > 1:
+        yield figure_block(complexity_panels_figure(place), PANELS_CAPTION)
+        return
+    if isinstance(learner.model, MixtureRegressor):
+        X, y = (np.asarray(values, dtype=np.float64) for values in learner.labelled[:2])
+        yield figure_block(bandwidth_figure({"mixture": learner.model}, X, y, column=place.names[0]), LINE_CAPTION)
+    yield figure_block(training_histogram_figure(place), HISTOGRAM_CAPTION)
 
 
-def _history(learner: ActiveLearner) -> Iterator[Block]:
+def _history(learner: ActiveLearner) -> Iterator[str]:
     steps = learner.history.steps
     if not steps:
         return
-    yield Rows(list(HISTORY), [[getattr(step, field) for field in HISTORY.values()] for step in steps])
-    yield HISTORY_KEY
+    yield table_block(HISTORY, [[getattr(step, field) for field in HISTORY.values()] for step in steps])
+    yield text_block(HISTORY_KEY)
     known = {step.size: step.validation_error for step in steps if step.validation_error}
     if len(known) > 1:
         curve = Curve(list(known), np.array([list(known.values())]))
-        yield Picture(learning_curve_figure({"validation error": curve}), CURVE_CAPTION)
+        yield figure_block(learning_curve_figure({"validation error": curve}), CURVE_CAPTION)
 
 
-def _settings(learner: ActiveLearner) -> Iterator[Block]:
+def _settings(learner: ActiveLearner) -> Iterator[str]:
     """The settings of the learner, and options of the model that differ from their defaults."""
     changed = learner.surrogate.changed_options
     rows = [*learner.settings.to_fields().items(), *((f"model.{name}", value) for name, value in changed.items())]
-    yield Rows(("setting", "value"), rows)
-    yield "All other options of the model have their default values."
+    yield table_block(("setting", "value"), rows)
+    yield text_block("All other options of the model have their default values.")
 
 
-def _block(block: Block) -> str:
-    match block:
-        case Lead(text):
-            return f'<p class="lead">{escape(text[:1].upper() + text[1:])}</p>'
-        case Rows(header, rows):
-            lines = [_line("th", header), *(_line("td", row) for row in rows)]
-            return '<div class="table"><table>\n' + "\n".join(lines) + "\n</table></div>"
-        case Picture(figure, caption):
-            return (
-                f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{_png(figure)}">'
-                f"<figcaption>{escape(caption)}</figcaption></figure>"
-            )
-        case text:
-            return f"<p>{escape(text)}</p>"
-
-
-def _line(tag: str, cells: Sequence[object]) -> str:
+def _line(tag: str, cells: Iterable[object]) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(_cell(cell))}</{tag}>" for cell in cells) + "</tr>"
 
 
@@ -245,9 +208,3 @@ def _cell(value: object) -> str:
     if value is None:
         return "–"  # noqa: RUF001 - a dash, as nothing was measured
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _png(figure: Figure) -> str:
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=RESOLUTION)
-    return base64.b64encode(content.getvalue()).decode()

@@ -21,7 +21,6 @@ class Landscape:
     points: Float[ndarray, "n d"]
     names: tuple[str, ...]  # of the d columns
     complexity: Float[ndarray, " n"]  # LFC, up to a factor
-    bandwidth: Float[ndarray, " n"]  # LOB
     superior_density: Float[ndarray, " n"]  # up to a factor
     training_density: Float[ndarray, " n"]  # p_k of labelled and suggested points, up to a factor
     labelled: Float[ndarray, "labelled d"]  # in the order they were asked for
@@ -32,10 +31,7 @@ class Landscape:
             raise ValueError(f"{self.points.shape[1]} input columns need as many names, got {list(self.names)}")
 
 
-def landscape(
-    learner: ActiveLearner,
-    names: Sequence[str] | None = None,
-) -> Landscape:
+def landscape(learner: ActiveLearner, names: Sequence[str] | None = None) -> Landscape:
     """The learner at 10,000 of its candidates at most, drawn at random with a fixed seed."""
     if learner.fitted is None:
         raise ValueError(f"a landscape needs a fitted model; {len(learner.labelled.y)} labels are too few")
@@ -44,9 +40,9 @@ def landscape(
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
     return Landscape(
         points=points,
-        names=_numbered(d) if names is None else _drawable(names),
+        # matplotlib would read dollar signs as the ends of formulas.
+        names=_numbered(d) if names is None else tuple(name.replace("$", r"\$") for name in names),
         complexity=learner.local_complexity()[rows],
-        bandwidth=learner.local_bandwidth()[rows],
         superior_density=learner.superior_density()[rows],
         training_density=learner.training_density()[rows],
         labelled=_coordinates(learner, learner.labelled.X, learner.labelled.candidate),
@@ -67,8 +63,3 @@ def _coordinates(learner: ActiveLearner, inputs: ndarray, numbers: Int[ndarray, 
 
 def _numbered(d: int) -> tuple[str, ...]:
     return ("$x$",) if d == 1 else tuple(f"$x_{{{j + 1}}}$" for j in range(d))
-
-
-def _drawable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names with escaped dollar signs, which matplotlib would read as formulas."""
-    return tuple(name.replace("$", r"\$") for name in names)
