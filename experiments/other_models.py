@@ -28,7 +28,7 @@ from experiments.figures.models import learning_curve_panels
 from experiments.rbf_network import fitted_networks
 from experiments.repetitions import Figure, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
-from lobal.cli.demo import EXPLORATION, N_TEST, Predictor, errors_on_grid
+from lobal.cli.demo import EXPLORATION, N_TEST, errors_on_grid
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 from lobal.report.savings import Savings, relative_sample_sizes
@@ -52,21 +52,21 @@ class TrainingSet(NamedTuple):
     weight: Float[ndarray, " n"]
 
 
-def forests(labels: TrainingSet, seed: int) -> Iterator[Predictor]:
+def forests(labels: TrainingSet, seed: int) -> Iterator[Any]:
     """Random forests, scikit-learn's defaults but for the size of their leaves."""
     for leaf in LEAF_SIZES:
         forest = RandomForestRegressor(min_samples_leaf=leaf, random_state=seed)
         yield forest.fit(labels.X, labels.y, sample_weight=labels.weight)
 
 
-def networks(labels: TrainingSet, seed: int) -> Iterator[Predictor]:
+def networks(labels: TrainingSet, seed: int) -> Iterator[Any]:
     """RBF networks of different size, overlap and regularisation."""
     for share in UNITS_PER_LABEL:
         n_units = int(share * len(labels.y))
         yield from fitted_networks(*labels, n_units=n_units, overlaps=OVERLAPS, ridges=RIDGES, seed=seed)
 
 
-def kernel_ridges(labels: TrainingSet, seed: int) -> Iterator[Predictor]:  # noqa: ARG001 - nothing random in them
+def kernel_ridges(labels: TrainingSet, seed: int) -> Iterator[Any]:  # noqa: ARG001 - nothing random in them
     """Kernel ridge regressions with one Gaussian bandwidth: a model that is not locally adaptive."""
     for bandwidth, ridge in product(BANDWIDTHS, RIDGES):
         model = KernelRidge(kernel="rbf", gamma=0.5 / bandwidth**2, alpha=ridge)
@@ -77,7 +77,7 @@ class Family(NamedTuple):
     """A kind of model: its name, and the candidates fitted to a training set with a seed."""
 
     title: str
-    fitted: Callable[[TrainingSet, int], Iterator[Predictor]]
+    fitted: Callable[[TrainingSet, int], Iterator[Any]]
 
 
 FAMILIES = {
@@ -113,7 +113,7 @@ def training_sets(
     }
 
 
-def best_validated(models: Iterable[Predictor], validation: Sample) -> Predictor:
+def best_validated(models: Iterable[Any], validation: Sample) -> Any:  # noqa: ANN401 - a fitted regression model
     """The model with the smallest error on the validation labels."""
     best, smallest = None, math.inf
     for model in models:

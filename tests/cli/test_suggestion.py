@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lobal.cli.suggestion import Index, Labels, Pending, input_columns, matched_labels, pending_rows
+from lobal.cli.suggestion import Index, Labels, input_columns, matched_labels, pending_rows
 from lobal.core.tables import Table
 
 
@@ -16,7 +16,7 @@ def matched(labels: Table, pool: Table = POOL, identifier: str | None = "name") 
     return matched_labels(Index(pool, ["x"], identifier), labels, target="y")
 
 
-def pending(*tables: Table, known: Labels | None = None, identifier: str | None = "name") -> Pending:
+def pending(*tables: Table, known: Labels | None = None, identifier: str | None = "name") -> tuple[list[int], int]:
     labels = matched(table("labels.csv", name=[], x=[], y=[]), identifier=identifier) if known is None else known
     return pending_rows(Index(POOL, ["x"], identifier), tables, labels)
 
@@ -98,14 +98,13 @@ def test_target_and_identifier_cannot_be_chosen_and_nothing_twice(chosen: list[s
 @pytest.mark.parametrize("identifier", ["name", None])
 def test_pending_rows_are_found_like_labels_in_any_number_of_tables(identifier: str | None) -> None:
     first, second = table("a.csv", name=["c"], x=[0.3]), table("b.csv", name=["a", "c"], x=[0.1, 0.3])
-    assert pending(first, second, identifier=identifier).rows.tolist() == [0, 2]
-    assert pending(identifier=identifier).rows.tolist() == []
+    assert pending(first, second, identifier=identifier) == ([0, 2], 0)
+    assert pending(identifier=identifier) == ([], 0)
 
 
 def test_rows_with_a_label_or_a_failure_are_pending_no_more() -> None:
     known = matched(table("labels.csv", name=["a", "b"], y=["1", ""]))
-    found = pending(table("next.csv", name=["a", "b", "c", "z"]), known=known)
-    assert (found.rows.tolist(), found.outside) == ([2], 1)
+    assert pending(table("next.csv", name=["a", "b", "c", "z"]), known=known) == ([2], 1)
 
 
 def test_a_pending_table_without_a_row_of_the_pool_is_refused() -> None:

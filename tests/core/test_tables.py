@@ -25,7 +25,7 @@ def test_the_separator_is_found_in_the_header(tmp_path: Path, separator: str) ->
     np.testing.assert_array_equal(csv_table(tmp_path, text).matrix(["x", "long, name"]), [[1.0, 2.0]])
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.npz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_what_is_written_reads_back_the_same(tmp_path: Path, name: str) -> None:
     columns = {"id": np.array(["a", "b", "ü"]), "row": np.arange(3), "x": np.array([0.1 + 0.2, np.nan, 1e-300])}
     columns["object"] = np.array(["7", "8", "9"], dtype=object)
@@ -36,11 +36,6 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path, name: str) -> None:
     assert table.identifiers("object") == ["7", "8", "9"]
     np.testing.assert_array_equal(table.numbers("row"), columns["row"])
     np.testing.assert_array_equal(table.numbers("x", missing=True), columns["x"])
-
-
-def test_a_matrix_of_an_npz_file_becomes_columns(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.ones(2))
-    assert list(read_table(tmp_path / "a.npz").columns) == ["X_0", "X_1", "y"]
 
 
 def test_the_index_of_a_parquet_file_is_a_column_if_it_has_a_name(tmp_path: Path) -> None:
@@ -96,9 +91,7 @@ def test_columns_may_be_named_by_numbers_that_count_them_or_beside_text(tmp_path
     assert list(csv_table(tmp_path, f"{header}\n0.5,2\n").columns) == header.split(",")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("npz", "cannot be read"), ("parquet", "cannot be read"), ("csv", "UTF-8")]
-)
+@pytest.mark.parametrize(("name", "message"), [("parquet", "cannot be read"), ("csv", "UTF-8")])
 def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, name: str, message: str) -> None:
     path = tmp_path / f"a.{name}"
     with pytest.raises(FileNotFoundError, match=path.name):
@@ -108,24 +101,8 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, name: str, me
         read_table(path)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"x": np.ones(2), "y": np.ones(3)}, r"equal length, got \{'x': 2, 'y': 3\}"),
-        ({"x": np.ones((2, 2, 2))}, r"'x' must have shape \(n,\) or \(n, d\), got \(2, 2, 2\)"),
-        ({}, r"equal length, got \{\}"),
-    ],
-)
-def test_arrays_that_are_no_columns_of_equal_length_are_no_table(
-    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
-) -> None:
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(ValueError, match=message):
-        read_table(tmp_path / "a.npz")
-
-
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.csv, \.parquet, \.npz, got 'a\.xlsx'"):
+    with pytest.raises(ValueError, match=r"\.csv, \.parquet, got 'a\.xlsx'"):
         read_table(tmp_path / "a.xlsx")
 
 

@@ -63,14 +63,12 @@ def demo(
 @app.command()
 def suggest(
     pool: Annotated[
-        Path, typer.Argument(metavar="POOL", help="All candidates, one per row, labelled or not: CSV, parquet or npz.")
+        Path, typer.Argument(metavar="POOL", help="All candidates, one per row, labelled or not: CSV or parquet.")
     ],
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Labels so far: CSV, parquet or npz.")],
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Labels so far: CSV or parquet.")],
     target: Annotated[str, typer.Option(help="Column of LABELS with the labels.")],
     number: Annotated[int, typer.Option(min=1, help="How many points to suggest.")] = 64,
-    output: Annotated[Path, typer.Option(help="File for the suggested points: CSV, parquet or npz.")] = Path(
-        "next.csv"
-    ),
+    output: Annotated[Path, typer.Option(help="File for the suggested points: CSV or parquet.")] = Path("next.csv"),
     identifier: Annotated[
         str | None,
         typer.Option("--id", help="Column that identifies rows in all files; by default rows match by their inputs."),

@@ -6,9 +6,9 @@
 import math
 import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,13 +42,6 @@ class Errors(NamedTuple):
     max_error: float
 
 
-@runtime_checkable
-class Predictor(Protocol):
-    """A fitted regression model."""
-
-    def predict(self, X: Any) -> Any: ...  # noqa: ANN401 - scikit-learn's
-
-
 class DopplerOracle:
     """Noisy labels; the noise depends on the seed and on the number of labels returned before."""
 
@@ -61,20 +54,19 @@ class DopplerOracle:
 
 
 class Comparison(NamedTuple):
-    """Errors of both arms, one entry per seed and size, and the first active learner."""
+    """Errors of both arms, the two of `Errors` per seed and size, and the first active learner."""
 
     sizes: Sequence[int]
-    active: list[list[Errors]]
-    random: list[list[Errors]]
+    arms: dict[str, Float[ndarray, "seeds sizes 2"]]
     learner: ActiveLearner
 
     def savings(self) -> Savings:
         """Relative sample sizes at all sizes after the common start."""
-        arms = (np.array([[step.rmse for step in seed[1:]] for seed in arm]) for arm in (self.active, self.random))
-        return relative_sample_sizes(*arms, smoothness=math.inf, dimension=1.0)
+        rmse = (self.arms[arm][:, 1:, 0] for arm in ("active", "random"))
+        return relative_sample_sizes(*rmse, smoothness=math.inf, dimension=1.0)
 
 
-def errors_on_grid(model: Predictor) -> Errors:
+def errors_on_grid(model: Any) -> Errors:  # noqa: ANN401 - a fitted regression model
     """Errors against the noise-free function at (i + 1/2) / 10000."""
     x = (np.arange(N_TEST) + 0.5) / N_TEST
     prediction, truth = model.predict(x[:, None]), DOPPLER(x)
@@ -104,10 +96,10 @@ def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparis
     with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         futures = [pool.submit(_random_errors, seed, sizes) for seed in range(seeds)]
         for future in futures:
-            future.add_done_callback(lambda done: advance("random", len(sizes) if _succeeded(done) else 0))
+            future.add_done_callback(lambda _: advance("random", len(sizes)))
         active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
-        random = [future.result() for future in futures]
-    return Comparison(sizes, [errors for _, errors in active], random, active[0][0])
+        arms = {"active": [errors for _, errors in active], "random": [future.result() for future in futures]}
+    return Comparison(sizes, {arm: np.array(errors) for arm, errors in arms.items()}, active[0][0])
 
 
 def comparison_table(comparison: Comparison, savings: Savings) -> Table:
@@ -115,7 +107,7 @@ def comparison_table(comparison: Comparison, savings: Savings) -> Table:
     table = Table("n", title="Doppler function: active learning and random sampling", title_justify="left")
     for column in ("RMSE active", "RMSE random", "maxAE active", "maxAE random", "rho"):
         table.add_column(column, justify="right")
-    means = [np.mean(arm, axis=0) for arm in (comparison.active, comparison.random)]  # (sizes, 2)
+    means = [arm.mean(axis=0) for arm in comparison.arms.values()]  # (sizes, 2)
     for row, size in enumerate(comparison.sizes):
         cells = [f"{mean[row, measure]:.3f}" for measure in (0, 1) for mean in means]
         table.add_row(str(size), *cells, "" if row == 0 else savings.rho_at(row - 1))
@@ -142,17 +134,10 @@ def _random_errors(seed: int, sizes: Sequence[int]) -> list[Errors]:
     return _campaign("random", seed, sizes)[1]
 
 
-def _succeeded(future: "Future[list[Errors]]") -> bool:
-    return not future.cancelled() and future.exception() is None
-
-
 def _save(comparison: Comparison, savings: Savings, folder: Path) -> list[Path]:
     learner = comparison.learner
     assert learner.model is not None
-    curves = {
-        name: Curve(comparison.sizes, np.array([[step.rmse for step in seed] for seed in arm]))
-        for name, arm in {"active": comparison.active, "random": comparison.random}.items()
-    }
+    curves = {name: Curve(comparison.sizes, arm[:, :, 0]) for name, arm in comparison.arms.items()}
     paths = [folder / name for name in ("learning_curves.png", "overview.png", "report.html")]
     save_figure(learning_curve_figure(curves), paths[0])
     save_figure(overview_figure(learner.model, learner.labelled.X, learner.labelled.y, DOPPLER), paths[1])

@@ -44,13 +44,6 @@ class Labels(NamedTuple):
     outside: int
 
 
-class Pending(NamedTuple):
-    """Rows of the pool that are being labelled, and the number of such points outside the pool."""
-
-    rows: Int[ndarray, " n"]
-    outside: int
-
-
 class Suggestion(NamedTuple):
     """The points as columns, the learner that chose them, and notes for the user."""
 
@@ -66,19 +59,20 @@ def suggest(request: Request) -> Suggestion:
     Raises:
         ValueError: the files do not fit together, or hold too few points; the message says what to do.
     """
-    pool, labels = read_table(request.pool), read_table(request.labels)
-    inputs = input_columns(pool, target=request.target, identifier=request.identifier, chosen=request.inputs)
+    pool, labels, name = read_table(request.pool), read_table(request.labels), request.identifier
+    inputs = input_columns(pool, target=request.target, identifier=name, chosen=request.inputs)
     X = pool.matrix(inputs)
-    index = Index(pool, inputs, request.identifier)
+    index = Index(pool, inputs, name)
     known = matched_labels(index, labels, target=request.target)
-    pending = pending_rows(index, [read_table(path) for path in request.pending], known)
-    _check_left(len(pool), request, known, pending)
+    pending, outside = pending_rows(index, [read_table(path) for path in request.pending], known)
     learner = ActiveLearner(Pool(X), seed=request.seed)
     learner.tell(known.rows, known.y)
-    learner.expect(pending.rows)
+    learner.expect(pending)
+    notes = _notes(pool, request, known, len(learner.pending), outside)
     rows = np.asarray(learner.ask(request.number))
-    columns = suggestion_columns(pool, rows, inputs, request.identifier) | _scores(learner, rows)
-    return Suggestion(columns, learner, inputs, _notes(pool, request, known, pending))
+    first = {ROW: rows} if name is None else {name: pool.column(name)[rows]}
+    columns = first | {each: pool.column(each)[rows] for each in inputs} | _scores(learner, rows)
+    return Suggestion(columns, learner, inputs, notes)
 
 
 def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
@@ -185,39 +179,20 @@ def matched_labels(index: Index, labels: Table, *, target: str) -> Labels:
     )
 
 
-def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> Pending:
-    """The rows of the pool that are in one of the tables and have neither a label nor failed."""
+def pending_rows(index: Index, tables: Sequence[Table], known: Labels) -> tuple[list[int], int]:
+    """The rows of the pool in one of the tables that have neither a label nor failed, and how many are outside it."""
     found = [row for table in tables for row in index.rows(table)]
-    rows = {row for row in found if row is not None} - {*known.rows.tolist()}
-    return Pending(np.array(sorted(rows), dtype=np.int64), found.count(None))
-
-
-def suggestion_columns(
-    pool: Table, rows: Int[ndarray, " n"], inputs: Sequence[str], identifier: str | None
-) -> dict[str, ndarray]:
-    """Identifiers (or row numbers) and inputs of some rows of the pool."""
-    first = {ROW: rows} if identifier is None else {identifier: pool.column(identifier)[rows]}
-    return first | {name: pool.column(name)[rows] for name in inputs}
+    return sorted({row for row in found if row is not None} - {*known.rows.tolist()}), found.count(None)
 
 
 def _scores(learner: ActiveLearner, rows: Int[ndarray, " n"]) -> dict[str, ndarray]:
     """Complexity and superior density of the suggested points; NaN without a model."""
     if learner.model is None:
-        return {name: np.full(len(rows), math.nan) for name in SCORES}
+        return dict.fromkeys(SCORES, np.full(len(rows), math.nan))
     return dict(zip(SCORES, (learner.local_complexity()[rows], learner.superior_density()[rows]), strict=True))
 
 
-def _check_left(total: int, request: Request, known: Labels, pending: Pending) -> None:
-    used = len(set(known.rows.tolist()))
-    left = total - used - len(pending.rows)
-    if request.number > left:
-        raise ValueError(
-            f"cannot suggest {request.number} points: {request.pool} has {left} left; of its {total} rows, {used} are "
-            f"labelled or failed and {len(pending.rows)} are pending; use a smaller --number or a larger pool"
-        )
-
-
-def _notes(pool: Table, request: Request, known: Labels, pending: Pending) -> list[str]:
+def _notes(pool: Table, request: Request, known: Labels, pending: int, outside: int) -> list[str]:
     failed = len(set(known.rows[np.isnan(known.y)].tolist()))
     others = [name for name in pool.columns if name not in (request.target, request.identifier)]
     text = [] if request.inputs is not None else [name for name in others if pool.is_text(name)]
@@ -225,8 +200,8 @@ def _notes(pool: Table, request: Request, known: Labels, pending: Pending) -> li
         f"Text columns are not used as inputs: {', '.join(text)}.": len(text),
         f"{failed} rows without a target count as failed: they are not used and not suggested again.": failed,
         f"{known.outside} labels of points outside the pool are not used.": known.outside,
-        f"{len(pending.rows)} rows are pending: they are not suggested again, and the new points are chosen as if they "
-        "were labelled.": len(pending.rows),
-        f"{pending.outside} pending rows outside the pool are not used.": pending.outside,
+        f"{pending} rows are pending: they are not suggested again, and the new points are chosen as if they were "
+        "labelled.": pending,
+        f"{outside} pending rows outside the pool are not used.": outside,
     }
     return [note for note, number in notes.items() if number]

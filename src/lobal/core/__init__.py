@@ -10,7 +10,7 @@ Start with `complexity.py`, the paper on one page.
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`, `checks.py`: shape aliases, device and dtype, checks of arrays and of single values
 - `mapped.py`: arrays in memory-mapped files
-- `tables.py`: tables in CSV, parquet and npz files
+- `tables.py`: tables in CSV and parquet files
 - `files.py`: saving and loading without pickle, atomic writes
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
 - `status.py`: the progress line on the terminal

@@ -1,4 +1,4 @@
-"""Tables of named columns, read from and written to CSV, parquet and npz files.
+"""Tables of named columns, read from and written to CSV and parquet files.
 
 In messages, rows count from zero below the header. Text is converted to numbers on request only.
 """
@@ -7,7 +7,6 @@ import csv
 import io
 import math
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ Columns: TypeAlias = Mapping[str, ndarray]
 MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # spellings of a missing value, in lower case
 SEPARATORS = (",", ";", "\t")
 QUOTED = re.compile(r'"[^"]*"')
-FORMATS = (".csv", ".parquet", ".npz")
+FORMATS = (".csv", ".parquet")
 
 
 @final
@@ -87,23 +86,17 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """The table of a .csv, .parquet or .npz file.
+    """The table of a .csv or .parquet file.
 
-    A CSV file names its columns in its first line and separates them by commas, semicolons or tabs. A matrix X of an
-    npz file becomes columns X_0, X_1, ...
+    A CSV file names its columns in its first line and separates them by commas, semicolons or tabs.
     """
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
-    columns = readers[table_format(path)](path)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if not columns or len(set(lengths.values())) > 1:
-        raise ValueError(f"{path} has to hold columns of equal length, got {lengths}")
+    columns = _read_csv(path) if table_format(path) == ".csv" else _read_parquet(path)
     return Table(source=str(path), columns=columns)
 
 
 def table_content(columns: Columns, path: Path) -> bytes:
     """The content of a file of that name; numbers are read back unchanged."""
-    writers = {".csv": _csv_content, ".parquet": _parquet_content, ".npz": _npz_content}
-    return writers[table_format(path)](columns)
+    return _csv_content(columns) if table_format(path) == ".csv" else _parquet_content(columns)
 
 
 def table_format(path: Path) -> str:
@@ -138,25 +131,6 @@ def _check_header(header: list[str], path: Path) -> None:
     # pandas names columns 0, 1, ... by default.
     if all(map(_is_number, header)) and header != [str(j) for j in range(len(header))]:
         raise ValueError(f"the first line of {path} has to name the columns, got {', '.join(header)}")
-
-
-def _read_npz(path: Path) -> dict[str, ndarray]:
-    columns: dict[str, ndarray] = {}
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            for name in arrays.files:
-                columns |= _columns_of(name, arrays[name])
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
-    return columns
-
-
-def _columns_of(name: str, array: ndarray) -> dict[str, ndarray]:
-    if array.ndim == 1:
-        return {name: array}
-    if array.ndim == 2:
-        return {f"{name}_{j}": column for j, column in enumerate(array.T)}
-    raise ValueError(f"array {name!r} must have shape (n,) or (n, d), got {array.shape}")
 
 
 def _read_parquet(path: Path) -> dict[str, ndarray]:
@@ -197,13 +171,6 @@ def _cell(value: object) -> object:
 def _parquet_content(columns: Columns) -> bytes:
     content: bytes = _pandas().DataFrame(dict(columns)).to_parquet(index=False)
     return content
-
-
-def _npz_content(columns: Columns) -> bytes:
-    content = io.BytesIO()
-    plain = {name: column.astype(str) if column.dtype.kind == "O" else column for name, column in columns.items()}
-    np.savez(content, **plain)  # type: ignore[arg-type]  # a stub
-    return content.getvalue()
 
 
 def _is_number(text: str) -> bool:
