@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.active.campaign import kinds
+from lobal.active.campaign.steps import CANDIDATES, SURROGATES, resolved
 from lobal.active.candidates import Candidates
 from lobal.active.spaces import Space
 from lobal.active.surrogate import FitTask, FittedSurrogate, Surrogate
@@ -80,7 +80,7 @@ class SpaceContract:
 
     def test_candidates_saved_and_loaded_are_the_same(self, candidates: Candidates) -> None:
         tensors, fields = candidates.to_tensors()
-        again = kinds.resolved(kinds.CANDIDATES, candidates.kind).from_tensors(tensors, fields, None)
+        again = resolved(CANDIDATES, candidates.kind).from_tensors(tensors, fields, None)
         assert torch.equal(again.pool_density, candidates.pool_density)
         assert torch.equal(again.test_density, candidates.test_density)
         assert torch.equal(again.initial_density, candidates.initial_density)
@@ -88,7 +88,7 @@ class SpaceContract:
 
     def test_the_default_surrogate_is_one_that_a_header_can_name(self, space: Space) -> None:
         surrogate = space.default_surrogate()
-        assert isinstance(surrogate, kinds.resolved(kinds.SURROGATES, surrogate.kind))
+        assert isinstance(surrogate, resolved(SURROGATES, surrogate.kind))
 
 
 class SurrogateContract:

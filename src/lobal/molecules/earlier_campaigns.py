@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from lobal.active.campaign.kinds import CURRENT_FORMAT
+from lobal.active.campaign.folder import CURRENT_FORMAT
 from lobal.active.campaign.ledger import Event
 from lobal.core.files import load_record
 from lobal.molecules.field.settings import ForceFieldSettings

@@ -101,15 +101,9 @@ def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$
             axes.spines[["top", "right"]].set_visible(False)
         for axes in line[1:]:
             axes.set_ylabel("")
-        # Outside the panels, so that it covers nothing.
-        line[-1].legend(
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-            frameon=False,
-            fontsize="small",
-            markerscale=2.0,
-            reverse=True,  # the order in which the areas of the gate are stacked
-        )
+        # Outside the panels, so that it covers nothing, and in the order in which the areas of the gate are stacked.
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "reverse": True}
+        line[-1].legend(**place, frameon=False, fontsize="small", markerscale=2.0)
     margin = 0.01 * (X.max() - X.min())
     panels[-1, 0].set(xlabel=column, xlim=(X.min() - margin, X.max() + margin))
     if "log" in scales:
@@ -131,15 +125,9 @@ def draw_prediction(
     """Data, prediction with a band of two standard deviations of a new label, and the true function if known."""
     x = fitted.points[:, 0]
     lower, upper = fitted.mean - 2.0 * fitted.std, fitted.mean + 2.0 * fitted.std
-    many = len(y) > 200  # then dots are small and below the lines
-    axes.plot(
-        *(X[:, 0], y, "."),
-        color=DATA,
-        markersize=2.5 if many else 5.0,
-        markeredgewidth=0.0,
-        zorder=1.0 if many else 3.0,
-        label=f"data, $n = {len(y)}$",
-    )
+    size, order = (2.5, 1.0) if len(y) > 200 else (5.0, 3.0)  # many dots are small and below the lines
+    data = f"data, $n = {len(y)}$"
+    axes.plot(X[:, 0], y, ".", color=DATA, markersize=size, markeredgewidth=0.0, zorder=order, label=data)
     axes.fill_between(x, lower, upper, color=BAND, linewidth=0.0, zorder=0.0, label=r"$\pm 2$ std. dev.")
     if truth is not None:
         axes.plot(x, truth(x), color=TRUTH, linewidth=0.8, label="truth")
@@ -149,7 +137,8 @@ def draw_prediction(
 
 def _draw_gate(axes: Axes, fitted: Profile) -> None:
     labels = [rf"$\sigma_{{{number}}}$ = {width:.2g}" for number, width in enumerate(fitted.bandwidths, start=1)]
-    colours = _expert_colours(len(labels))
+    # Viridis in as many steps as there are experts: dark for small bandwidths, bright for large ones.
+    colours = [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.0, 1.0, len(labels)))]
     axes.stackplot(fitted.points[:, 0], fitted.gate.T, labels=labels, colors=colours, linewidth=0.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_ylabel("gate $G(x)$")
@@ -170,8 +159,3 @@ def _draw_densities(axes: Axes, fitted: Profile) -> None:
     axes.plot(x, fitted.superior_density, color=PREDICTION, linewidth=1.2, label="superior training\ndensity")
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("density")
-
-
-def _expert_colours(number: int) -> list[str]:
-    """Viridis in as many steps as there are experts: dark for small bandwidths, bright for large ones."""
-    return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.0, 1.0, number))]

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.active.campaign.folder import Campaign
-from lobal.active.campaign.kinds import CURRENT_FORMAT
+from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign
 from lobal.core.files import load_record, make_folder
 from tests.active.campaign.processes import append_forever, create, hold, hold_with_a_worker, received, running
 

@@ -2,8 +2,7 @@
 
 - `journal.py`: the file of events, appended and flushed one by one; `lock.py`: one writer at a time.
 - `folder.py`: the folder with header, journal and the files of every step; readable after a crash at any instant.
-- `kinds.py`: the kinds of candidates and surrogates that a header may name, and headers of earlier formats.
-- `steps.py`: what a campaign was begun with, and what every step leaves to the next, as files.
+- `steps.py`: what a campaign was begun with, and what every step leaves to the next, as files; earlier formats.
 - `ledger.py`: which points were asked for, have labels, or failed; `history.py`: what every step did.
 - `state.py`: ledger, history and density together, kept in step with the folder.
 """

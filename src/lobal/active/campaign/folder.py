@@ -10,11 +10,11 @@ from typing import Any, final
 from torch import Tensor
 
 from lobal.active.campaign.journal import Journal, journal_content, listed, parse_journal
-from lobal.active.campaign.kinds import CURRENT_FORMAT
 from lobal.active.campaign.lock import Lock
 from lobal.core.files import make_folder, remove_unfinished, save_record, write_atomically
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
+CURRENT_FORMAT = 2  # of the folder as a whole; a step's file has its own
 
 
 @final

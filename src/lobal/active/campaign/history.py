@@ -28,11 +28,6 @@ class Step:
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()
 
-    def __post_init__(self) -> None:
-        for name in ("number", "size", "batch"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} of a step must be at least zero, got {getattr(self, name)}")
-
     def to_fields(self) -> dict[str, Any]:
         """The step as JSON knows it."""
         return asdict(self) | {name: list(getattr(self, name)) for name in SEQUENCES}

@@ -4,14 +4,15 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.active.campaign import kinds
-from lobal.active.campaign.folder import Campaign, step_name
+from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
@@ -22,6 +23,18 @@ logger = logging.getLogger(__name__)
 
 CANDIDATES_FILE = "candidates.lobal"
 MODEL = "model"  # suffix of the files of models
+# The kinds that a header may name; nothing else that a file names is ever imported. Molecules stand in a higher room:
+# they are imported when a campaign of theirs is opened.
+CANDIDATES = {
+    "array": "lobal.active.candidates:ArrayCandidates",
+    "molecules": "lobal.molecules.space:MolecularCandidates",
+}
+SURROGATES = {
+    "mixture": "lobal.active.mixture_surrogate:MixtureSurrogate",
+    "force_field": "lobal.molecules.surrogate:ForceFieldSurrogate",
+}
+# Campaigns of format 1 that name their kind: a function of header, events and folder that returns both as format 2.
+EARLIER = {"force field campaign": "lobal.molecules.earlier_campaigns:upgraded"}
 
 
 @final
@@ -106,12 +119,12 @@ def opened_setup(
     The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
     surrogate was given as its noise, if it was.
     """
-    header, events = kinds.upgraded(campaign.header, campaign.events, campaign.path)
+    header, events = upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
-    candidates: Candidates = kinds.resolved(kinds.CANDIDATES, header["candidates"]["kind"]).from_tensors(
+    candidates: Candidates = resolved(CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
     )
-    surrogate: Surrogate = kinds.resolved(kinds.SURROGATES, header["surrogate"]["kind"]).from_settings(
+    surrogate: Surrogate = resolved(SURROGATES, header["surrogate"]["kind"]).from_settings(
         header["surrogate"], noise=noise
     )
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
@@ -137,3 +150,32 @@ def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: S
     except (ValueError, KeyError, TypeError) as error:
         logger.warning("%s cannot be read and is fitted again: %r", path, error)
         return None
+
+
+def resolved(table: Mapping[str, str], kind: object) -> Any:  # noqa: ANN401 - a class or a function
+    """What the table names under this kind, imported."""
+    if not isinstance(kind, str) or kind not in table:
+        raise ValueError(
+            f"the campaign's header must name one of {sorted(table)}, got {kind!r}; restore it from a copy"
+        )
+    module, _, name = table[kind].partition(":")
+    return getattr(import_module(module), name)
+
+
+def upgraded(
+    header: Mapping[str, Any], events: list[dict[str, Any]], folder: Path
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Header and events of any format as those of the current one."""
+    if header["format"] >= CURRENT_FORMAT:
+        return dict(header), events
+    if "kind" in header:
+        earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)
+        return earlier
+    settings = {"functions": [], "shrink_inducing": False, **header["settings"]}
+    rest = {name: settings.pop(name) for name in ("functions", "shrink_inducing")}
+    return {
+        "format": CURRENT_FORMAT,
+        "candidates": {"kind": "array", "memory_mapped": header["memory_mapped"]},
+        "surrogate": {"kind": "mixture", "options": settings.pop("model"), **rest},
+        "settings": settings,
+    }, events
