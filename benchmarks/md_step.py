@@ -36,7 +36,7 @@ def mixture(trajectory: Trajectory) -> ForceField:
     values, group = describe(R).values, permutation_group(trajectory.R, trajectory.species)
     isotropic = torch.ones_like(values[0])
     gate = MolecularGate(
-        features=GateFeatures.at(values[:INDUCING], width=values.new_tensor(0.4), permutations=group),
+        features=GateFeatures(points=values[:INDUCING], width=values.new_tensor(0.4), permutations=group),
         scale=values.new_tensor(1.0),
         channel=Channel(values.new_tensor(3.5), 0.1 * torch.randn(INDUCING, dtype=values.dtype, generator=generator)),
         n_experts=L,

@@ -21,9 +21,10 @@ import typer
 from lobal.core.versions import versions
 from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts
+from lobal.molecules.field.expert import ForceExperts, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import matern52
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import train
@@ -59,9 +60,15 @@ def ours(learned: Trajectory, permutations: torch.Tensor) -> ForceExperts:
     pairs = learned.R.shape[1] * (learned.R.shape[1] - 1) // 2
     isotropic = torch.ones(pairs, dtype=torch.float64)
     kernel = MolecularKernel(radial=matern52, shared_bandwidth=isotropic, permutations=permutations)
-    ladder = Ladder(kernel=kernel, bandwidths=torch.tensor([float(SIGMA)], dtype=torch.float64), labels=Labels.FORCES)
     same = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (0.0, 1.0, NOISE)))
-    return dense_experts(learned.labelled("cpu"), ladder, same)
+    problem = Problem(
+        data=learned.labelled("cpu"),
+        labels=Labels.FORCES,
+        kernel=kernel,
+        bandwidths=torch.tensor([float(SIGMA)], dtype=torch.float64),
+        hyperparameters=same,
+    )
+    return dense_experts(problem)
 
 
 def compared(path: Path, split: int) -> dict[str, Any]:

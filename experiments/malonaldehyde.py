@@ -15,8 +15,9 @@ python -m experiments.malonaldehyde $LOBAL_DATA/malonaldehyde_gfn2_500K.npz \
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, final
@@ -32,18 +33,17 @@ from torch import Tensor
 from experiments.repetitions import Result
 from lobal.active.draws import draw_random
 from lobal.active.learner import ActiveLearner
-from lobal.core.arrays import resolve_device
 from lobal.core.complexity import local_complexity, smoothness_of_fall
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
-from lobal.molecules.density import TEST_DENSITIES, configuration_density, error_weights, named_test_density
+from lobal.molecules.density import TEST_DENSITIES, configuration_density, named_test_density
 from lobal.molecules.field.evaluation import errors_on
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
-from lobal.molecules.geometry.symmetry import permutation_group
+from lobal.molecules.geometry.descriptor import descriptors
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart
-from lobal.molecules.space import MoleculePool, descriptors
+from lobal.molecules.space import MoleculePool
 from lobal.molecules.surrogate import ForceFieldSurrogate
 
 SIZES = "512,1024,2048"
@@ -61,65 +61,42 @@ MOST_COMPARED = 10_000  # configurations of the pool whose local bandwidths are 
 class Setting:
     """A pool and what is tested on, for one test distribution."""
 
-    pool: Trajectory
-    density: Float[Tensor, " N"]  # p_X at the pool
+    space: MoleculePool
     test: Trajectory
-    weight: Float[ndarray, " m"]  # of the test configurations, proportional to q / p_X, one on average
-    test_density: str  # q: "pool" or "uniform"
-    dimension: float  # delta
-    width: float  # of the density's kernels
-    device: str
+    dimension: float = DIMENSION  # delta
+
+    @property
+    def pool(self) -> Trajectory:
+        """The configurations to learn from."""
+        return self.space.trajectory
+
+    @cached_property
+    def weight(self) -> Float[ndarray, " m"] | None:
+        """Of the test configurations, proportional to q / p_X, one on average; none where they follow q."""
+        return self.space.checked_validation(self.test).weight
 
     def rows(self, n: int, seed: int) -> Tensor:
         """Rows of the pool drawn from q; the first n of those for more."""
-        q = named_test_density(self.test_density, self.density)
+        density = self.space.candidates(0).pool_density
+        q = named_test_density(self.space.test_density, density)
         generator = torch.Generator().manual_seed(seed)
-        return draw_random(q / self.density, self.pool.R.flatten(1).numpy(), n, generator=generator)
+        return draw_random(q / density, self.pool.R.flatten(1).numpy(), n, generator=generator)
 
 
-class Data(NamedTuple):
-    """Configurations to learn from and to test on, from different trajectories, and the density of the former."""
-
-    pool: Trajectory
-    density: Float[Tensor, " N"]
-    test: Trajectory
-    density_at_test: Float[Tensor, " m"]
-    width: float
-
-    def setting(self, test_density: str, device: str, dimension: float = DIMENSION) -> Setting:
-        """The same under one test distribution."""
-        return Setting(
-            pool=self.pool,
-            density=self.density,
-            test=self.test,
-            weight=error_weights(test_density, self.density_at_test).numpy(),
-            test_density=test_density,
-            dimension=dimension,
-            width=self.width,
-            device=device,
-        )
-
-
-def loaded(path: Path, *, device: str, width: float = WIDTH, on_status: Callable[[str], None] = print) -> Data:
-    """The file's configurations, a share of its trajectories kept for testing, or of its rows if it has but one."""
+def loaded(path: Path) -> tuple[Trajectory, Trajectory]:
+    """Configurations to learn from and to test on: other trajectories, or other rows if the file has but one."""
     trajectory = read_trajectory(path)
     most = round(TEST_SHARE * len(trajectory))
     apart = set_apart(trajectory, most, generator=torch.Generator().manual_seed(SPLIT_SEED))
     generator = torch.Generator().manual_seed(SPLIT_SEED)
     rows = apart.nonzero()[:, 0]
     test = trajectory.at(rows[torch.randperm(len(rows), generator=generator)[:TEST_CONFIGURATIONS]])
-    pool = trajectory.at((~apart).nonzero()[:, 0])
-    permutations = permutation_group(pool.R, pool.species).to(resolve_device(device))
-    values, at_test = (descriptors(part.R, device) for part in (pool, test))
-    density = configuration_density(values, values, permutations, width=width, on_status=on_status)
-    # A test configuration counts itself, as those of the pool do: the two densities are then of one kind.
-    own = configuration_density(at_test, values, permutations, width=width, on_status=on_status) + 1.0
-    return Data(pool, density.cpu(), test, own.cpu(), width)
+    return trajectory.at((~apart).nonzero()[:, 0]), test
 
 
 def field_settings(setting: Setting) -> ForceFieldSettings:
     """The mixture, with a Sigma_E that all of the first configurations have a part in."""
-    return ForceFieldSettings(device=setting.device, anisotropy_folds=4)
+    return ForceFieldSettings(device=setting.space.device, anisotropy_folds=4)
 
 
 def random_arm(setting: Setting, sizes: Sequence[int], seed: int) -> Iterator[tuple[Result, ForceField]]:
@@ -153,13 +130,7 @@ def active_arm(
 ) -> Iterator[tuple[Result, Stage]]:
     """A campaign with the mixture and a given Sigma_E, at every size."""
     learner = ActiveLearner(
-        MoleculePool(
-            setting.pool,
-            density=setting.density,
-            test_density=setting.test_density,
-            width=setting.width,
-            device=setting.device,
-        ),
+        setting.space,
         model=ForceFieldSurrogate(field_settings(setting), shared_bandwidth=shared.cpu()),
         seed=seed,
         intrinsic_dimension=setting.dimension,
@@ -177,7 +148,7 @@ def active_arm(
 def _result(model: str, n: int, seed: int, field: ForceField, setting: Setting, seconds: float) -> Result:
     best = field.about["bandwidths"][field.about["best_expert"]]
     return {
-        "test_density": setting.test_density,
+        "test_density": setting.space.test_density,
         "model": model,
         "n": n,
         "seed": seed,
@@ -211,11 +182,12 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid, seed: int) -> di
     """
     field = stages[-1].field
     flat = torch.from_numpy(grid.R).flatten(0, 1)
-    at, pool = (descriptors(R, setting.device) for R in (flat, setting.pool.R))
-    density = configuration_density(at, pool, field.kernel.permutations, width=setting.width).cpu()
+    at, pool = (descriptors(R, setting.space.device) for R in (flat, setting.pool.R))
+    width = setting.space.candidates(0).width
+    density = configuration_density(at, pool, field.kernel.permutations, width=width).cpu()
     alpha = fallen_smoothness(stages, setting)
     sigma = torch.from_numpy(field.local_bandwidth(flat))
-    q = named_test_density(setting.test_density, density)
+    q = named_test_density(setting.space.test_density, density)
     p = (q / sigma**setting.dimension).sqrt()  # what the campaign's configurations follow in the end
     paper, own = (
         local_complexity(sigma, p, smoothness=smoothness, dimension=setting.dimension)
@@ -234,7 +206,7 @@ def maps(stages: Sequence[Stage], setting: Setting, grid: Grid, seed: int) -> di
         "seed": seed,
         "phi1": grid.angles[0].tolist(),
         "phi2": grid.angles[1].tolist(),
-        "test_density": setting.test_density,
+        "test_density": setting.space.test_density,
         "configurations": field.about["configurations"],
         "smoothness": alpha,
         "shared": field.kernel.shared_bandwidth.tolist(),
@@ -325,13 +297,15 @@ def main(
             f"{test_density!r} and {sizes}"
         )
     records = {name: Record(output / f"{name}.json", command) for name in densities}
-    everything = loaded(data, device=device, width=width, on_status=console.print)
+    pool, test = loaded(data)
+    spaces = {name: MoleculePool(pool, test_density=name, width=width, device=device) for name in densities}
+    settings = {name: Setting(space=space, test=test, dimension=dimension) for name, space in spaces.items()}
     for seed, name in product(range(seeds), densities):
         record, drawn = records[name], Drawn(output / f"maps_{name}.json")
         is_there, is_drawn = record.has(name, numbers, seed), grid is None or drawn.has(seed)
         if is_there and is_drawn:
             continue
-        setting, stages = everything.setting(name, device, dimension), []
+        setting, stages = settings[name], list[Stage]()
         # Where maps alone are to be made, all that they take from the random arm is Sigma_E, of the first size.
         for result, field in random_arm(setting, numbers[:1] if is_there else numbers, seed):
             record.add(result)

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments import malonaldehyde, malonaldehyde_report
-from experiments.malonaldehyde import MODELS, Record, loaded
+from experiments.malonaldehyde import MODELS, Record, Setting, loaded
 from experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
+from lobal.molecules.space import MoleculePool
 from tests.molecules.setting import water
 
 SIZES = (12, 24)
@@ -82,21 +83,23 @@ def test_all_models_are_compared_and_runs_go_on(data: Path, grid: Path, tmp_path
 
 
 def test_tests_are_on_other_trajectories(data: Path) -> None:
-    pool, density, test, at_test, _ = loaded(data, device="cpu", on_status=lambda _: None)
+    pool, test = loaded(data)
     assert pool.number is not None
     assert test.number is not None
     assert not set(pool.number.tolist()) & set(test.number.tolist())
     assert len(set(test.number.tolist())) == 2
-    assert (density >= 1.0).all()
-    assert (at_test >= 1.0).all()
 
 
-def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
-    everything = loaded(data, device="cpu", on_status=lambda _: None)
-    assert (everything.setting("pool", "cpu").weight == 1.0).all()
-    weight = everything.setting("uniform", "cpu").weight
-    assert weight.mean() == pytest.approx(1.0)
-    assert weight[everything.density_at_test.argmin()] == weight.max()
+def test_rows_follow_the_test_distribution_and_more_of_them_begin_with_fewer(data: Path) -> None:
+    pool, test = loaded(data)
+    for name in ("pool", "uniform"):
+        setting = Setting(space=MoleculePool(pool, test_density=name, width=0.03), test=test)
+        rows = setting.rows(40, seed=0)
+        assert rows.unique().numel() == 40
+        assert rows[:20].tolist() == setting.rows(20, seed=0).tolist()
+        assert (setting.weight is None) == (name == "pool")
+    density = setting.space.candidates(0).pool_density
+    assert density[rows].log().mean() < density.log().mean() - 0.1  # uniform: rare ones as often as frequent ones
 
 
 def test_records_of_other_versions_are_refused(tmp_path: Path) -> None:

@@ -9,14 +9,40 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.kernel import MolecularKernel, Moves, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.problem import Problem
+from lobal.molecules.field.radial import RADIAL_KERNELS, gaussian
 from lobal.molecules.geometry.descriptor import Geometry, dense_jacobian
+from lobal.molecules.geometry.permutations import closure
 from lobal.molecules.geometry.trajectory import Trajectory
 
 # The experiments' data sets are no part of the repository; their folder is named in the environment.
 DATA = Path(os.environ.get("LOBAL_DATA", "no data"))
 EXACT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
+GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))  # all orders of the first three of four atoms
+ISOTROPIC = torch.full((6,), 0.4, dtype=torch.float64)
+ANISOTROPIC = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
+KERNEL = MolecularKernel(radial=gaussian, shared_bandwidth=ANISOTROPIC, permutations=GROUP)
+SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+
+every_label = pytest.mark.parametrize("labels", list(Labels))
+every_radial = pytest.mark.parametrize("radial", RADIAL_KERNELS.values(), ids=RADIAL_KERNELS.keys())
+every_bandwidth = pytest.mark.parametrize("shared", [ISOTROPIC, ANISOTROPIC], ids=["isotropic", "anisotropic"])
+
+
+def problem(
+    data: LabelledMolecules,
+    labels: Labels = Labels.BOTH,
+    *,
+    kernel: MolecularKernel = KERNEL,
+    bandwidths: Tensor = SIGMAS,
+    parameters: tuple[float, float, float] = (7.0, 10.0, 1e-4),  # mu, lambda and v
+) -> Problem:
+    """A problem with given hyperparameters."""
+    given = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in parameters))
+    return Problem(data=data, labels=labels, kernel=kernel, bandwidths=bandwidths, hyperparameters=given)
 
 
 def random_molecules(generator: torch.Generator, n: int, N: int = 4) -> Tensor:

@@ -59,13 +59,6 @@ def test_density_width_and_symmetries_are_found() -> None:
     assert candidates(width=0.03).width == 0.03
 
 
-def test_a_density_that_is_given_is_not_estimated() -> None:
-    given = torch.arange(1.0, 61.0, dtype=torch.float64)
-    some = candidates(density=given, available=torch.arange(60) < 50)
-    assert torch.equal(some.pool_density, given[:50])
-    assert some.rows.tolist() == list(range(50))
-
-
 def test_neighbours_are_those_of_the_symmetrised_distance() -> None:
     some = candidates()
     at, among = ([4, 7], np.empty((2, 0))), (list(range(10, 40)), np.empty((30, 0)))
@@ -106,15 +99,13 @@ def test_rows_that_are_not_available_or_repeated_are_refused() -> None:
     ("options", "message"),
     [
         ({"available": torch.arange(60) < 4}, "need at least 10 configurations to choose from, got 4"),
-        ({"density": torch.ones(3)}, r"density must be one value per configuration, \(60,\), got \(3,\)"),
+        ({"available": torch.ones(3) > 0}, r"available must be one value per configuration, \(60,\), got"),
         ({"test_density": "md"}, "one of pool, uniform, got 'md'"),
     ],
 )
 def test_a_pool_that_leaves_no_choice_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MoleculePool(POOL, **options)
-    with pytest.raises(ValueError, match=r"must be finite and above zero, got 0\.0 at row 7"):
-        candidates(density=(torch.arange(60, dtype=torch.float64) - 7.0).abs())
 
 
 def test_validation_is_a_trajectory_or_arrays() -> None:

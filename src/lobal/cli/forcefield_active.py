@@ -3,7 +3,7 @@
 Labels come from the pool's own file or, where that has none, from files of frames that the user has computed.
 """
 
-import shlex
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET
 from lobal.active.learner import ActiveLearner
-from lobal.cli.forcefield import print_lines, status_messages
+from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.core.arrays import resolve_device
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
@@ -25,6 +25,8 @@ from lobal.molecules.geometry.matching import matched
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart, write_configurations
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
+
+logger = logging.getLogger(__name__)
 
 NEXT = "next"  # file of the frames to compute, without its suffix
 VALIDATION = 1000  # configurations, by default
@@ -49,7 +51,6 @@ class ActiveRequest:
     validation: int | None = None
     seed: int | None = None
     energy_unit: str | None = None
-    length_unit: str | None = None
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -59,23 +60,14 @@ class ActiveRequest:
         if any(path.resolve() == self.campaign.resolve() / f"{NEXT}{path.suffix}" for path in self.labels):
             raise ValueError(f"{NEXT}.* in {self.campaign} will be overwritten; save computed frames elsewhere")
 
-    def command(self, labels: str) -> str:
-        """The command that continues, with labels of that name."""
-        words = [str(self.pool), str(self.campaign), "--sizes", ",".join(map(str, self.sizes)), "--labels", labels]
-        options = {"energy-unit": self.energy_unit, "length-unit": self.length_unit, "device": self.device}
-        words += [
-            word for name, value in options.items() if value not in (None, "cpu") for word in (f"--{name}", value)
-        ]
-        return shlex.join(["lobal", "forcefield", "active", *words])
-
 
 def active(request: ActiveRequest, *, quiet: bool) -> None:
     """Continue a campaign as far as there are labels; names and options are checked first."""
     resolve_device(request.device)
-    with status_messages(quiet) as on_status:
-        on_status(f"reading {request.pool}")
+    with status_messages(quiet):
+        logger.info("reading %s", request.pool)
         pool = _read_pool(request)
-        learner = _learner(request, pool, on_status)
+        learner = _learner(request, pool)
     with learner:
         try:
             _run(request, learner, pool, quiet=quiet)
@@ -98,7 +90,6 @@ def _run(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, *, qu
     printed: Callable[..., None] = (lambda *_: None) if quiet else print_lines
     if request.labels:
         printed(*_take(request, learner, pool))
-    head: list[str] | None = None
     while True:
         if pool.forces is not None and len(learner.pending) > 0:
             known = pool.at(torch.from_numpy(learner.pending))
@@ -107,35 +98,22 @@ def _run(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, *, qu
         size = next((size for size in request.sizes if size > drawn), None)
         if len(learner.pending) > 0 or (size is None and n < SMALLEST_TRAINING_SET):
             break
-        with status_messages(quiet) as on_status:
-            _surrogate(learner).on_status = on_status
+        with status_messages(quiet):
             model = learner.model  # fitted here, if there are labels enough
         if model is not None:
-            head = _head(model) if head is None else []
-            printed(*head, _line(model, n))
+            printed(*_about_fit(model, n))
         if size is None:
             break
-        with status_messages(quiet) as on_status:
-            on_status(f"choosing {size} configurations")
+        with status_messages(quiet):
             learner.ask(min(size - n, len(learner.candidates) - drawn))
     _finish(request, learner, pool, printed)
 
 
-def _head(model: ForceField) -> list[str]:
-    """What is above the errors of fits, if there are any."""
+def _about_fit(model: ForceField, n: int) -> list[str]:
     if "errors" not in model.about:
-        return []
-    return [
-        f"errors at {model.about['validation']} validation configurations, in meV and meV/Angstrom",
-        f"{'labels':>8} {'energy RMSE':>12} {'energy MAE':>12} {'force RMSE':>12} {'force MAE':>12}",
-    ]
-
-
-def _line(model: ForceField, n: int) -> str:
-    if "errors" not in model.about:
-        return f"force field fitted to {n} labels"
-    errors = ("-" if value is None else f"{1e3 * value:.3f}" for value in model.about["errors"].values())
-    return " ".join([f"{n:8}", *(f"{error:>12}" for error in errors)])
+        return [f"force field fitted to {n} labels"]
+    head = f"force field fitted to {n} labels, errors at {model.about['validation']} validation configurations:"
+    return [head, *error_lines(model.about["errors"])]
 
 
 def _finish(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, printed: Callable[..., None]) -> None:
@@ -149,20 +127,16 @@ def _finish(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, pr
             raise ValueError(f"only {n} labels{failed}: too few for a force field; raise the sizes")
         printed(f"{n} labels{failed}; force field in {request.campaign / MODEL}")
         return
-    frames = replace(pool, energies=None, forces=None).at(rows)
-    file = write_configurations(request.campaign / NEXT, replace(frames, row=rows))
+    file = write_configurations(request.campaign / NEXT, pool.at(rows))
     printed(
         f"{f'{n} labels so far. ' if n > 0 else ''}The next {len(rows)} configurations to compute are in {file}.",
-        "Compute energies and forces of each, atoms where they are, and keep the row numbers if you can. Then:",
-        f"  {request.command('computed' + file.suffix)}",
+        "Compute energies and forces of each, atoms where they are, and run the same command with --labels FILE.",
         "Labels may come in parts. A frame with NaN for its energy or forces failed and is not asked for again.",
     )
 
 
 def _read_pool(request: ActiveRequest) -> Trajectory:
-    pool = read_trajectory(
-        request.pool, energy_unit=request.energy_unit, length_unit=request.length_unit, labelled=False
-    )
+    pool = read_trajectory(request.pool, energy_unit=request.energy_unit, labelled=False)
     if (pool.energies is None) != (pool.forces is None):
         has, lacks = ("forces", "energies") if pool.energies is None else ("energies", "forces")
         raise ValueError(f"{pool.source} has {has}, but no {lacks}; give both, or a file with neither to compute them")
@@ -176,11 +150,10 @@ def _read_pool(request: ActiveRequest) -> Trajectory:
     return pool
 
 
-def _learner(request: ActiveRequest, pool: Trajectory, on_status: Callable[[str], None]) -> ActiveLearner:
+def _learner(request: ActiveRequest, pool: Trajectory) -> ActiveLearner:
     """The campaign in the folder, if it began as requested, or a new one."""
     if (request.campaign / "header.json").exists():
-        space = MoleculePool(pool, device=request.device, on_status=on_status)
-        learner = ActiveLearner.load(request.campaign, pool=space)
+        learner = ActiveLearner.load(request.campaign, pool=MoleculePool(pool, device=request.device))
         try:
             _check_options(request, learner, pool)
             _check_sizes(request, len(learner.candidates), len(pool))
@@ -188,13 +161,13 @@ def _learner(request: ActiveRequest, pool: Trajectory, on_status: Callable[[str]
             learner.close()
             raise
     else:
-        learner = _new_learner(request, pool, on_status)
-    surrogate = _surrogate(learner)
+        learner = _new_learner(request, pool)
+    _, surrogate = _parts(learner)
     surrogate.settings = replace(surrogate.settings, device=request.device)
     return learner
 
 
-def _new_learner(request: ActiveRequest, pool: Trajectory, on_status: Callable[[str], None]) -> ActiveLearner:
+def _new_learner(request: ActiveRequest, pool: Trajectory) -> ActiveLearner:
     folder, seed = request.campaign, request.seed or 0
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     strange = sorted(name for name in names - OWN_FILES if not name.startswith("."))
@@ -209,7 +182,6 @@ def _new_learner(request: ActiveRequest, pool: Trajectory, on_status: Callable[[
         test_density=request.test_density or MoleculePool.test_density,
         width=request.width,
         device=request.device,
-        on_status=on_status,
     )
     return ActiveLearner(
         space,
@@ -236,12 +208,12 @@ def _validation_rows(
 
 def _check_options(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory) -> None:
     """Raise a ValueError for options that differ from those the campaign began with."""
-    candidates, settings = _candidates(learner), learner.settings
+    (candidates, surrogate), settings = _parts(learner), learner.settings
     requested = {
         "test-density": (request.test_density, candidates.test_name),
         "width": (request.width, candidates.width),
         "dimension": (request.dimension, settings.intrinsic_dimension),
-        "anisotropy": (request.anisotropy, _surrogate(learner).settings.anisotropy),
+        "anisotropy": (request.anisotropy, surrogate.settings.anisotropy),
         "seed": (request.seed, settings.seed),
     }
     if request.validation is not None:
@@ -263,25 +235,19 @@ def _check_sizes(request: ActiveRequest, available: int, total: int) -> None:
         )
 
 
-def _surrogate(learner: ActiveLearner) -> ForceFieldSurrogate:
-    if not isinstance(learner.surrogate, ForceFieldSurrogate):
-        raise ValueError("the folder holds a campaign, but not one of a force field; choose another folder")
-    return learner.surrogate
-
-
-def _candidates(learner: ActiveLearner) -> MolecularCandidates:
-    if not isinstance(learner.candidates, MolecularCandidates):
-        raise ValueError("the folder holds a campaign, but not one of a force field; choose another folder")
-    return learner.candidates
+def _parts(learner: ActiveLearner) -> tuple[MolecularCandidates, ForceFieldSurrogate]:
+    candidates, surrogate = learner.candidates, learner.surrogate
+    if isinstance(candidates, MolecularCandidates) and isinstance(surrogate, ForceFieldSurrogate):
+        return candidates, surrogate
+    raise ValueError("the folder holds a campaign, but not one of a force field; choose another folder")
 
 
 def _take(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory) -> list[str]:
     """Tell the labels of all files, after all files have been checked; returns notes for the user."""
-    candidates = _candidates(learner)
-    among = [learner.pending, candidates.rows.numpy()]
+    available = _parts(learner)[0].rows.numpy()
     frames = [read_trajectory(path, energy_unit=request.energy_unit, labelled=False) for path in request.labels]
-    read = [matched(each, pool, among) for each in frames]
-    labelled = candidates.rows.numpy()[learner.labelled.candidate]
+    read = [matched(each, pool, [learner.pending, available]) for each in frames]
+    labelled = available[learner.labelled.candidate]
     n = len({*learner.pending.tolist(), *labelled.tolist(), *(row for each in read for row in each.rows.tolist())})
     if n > request.sizes[-1]:
         raise ValueError(

@@ -15,9 +15,8 @@ EnergyUnit: TypeAlias = Annotated[
     str | None,
     typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree, where a file does not say.", show_default=False),
 ]
-LengthUnit: TypeAlias = Annotated[
-    str | None, typer.Option(help="Ang, Bohr or nm, where a file does not say.", show_default="Ang")
-]
+Device: TypeAlias = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 @forcefield.command("train")
@@ -53,10 +52,9 @@ def train_force_field(
         ),
     ] = None,
     energy_unit: EnergyUnit = None,
-    length_unit: LengthUnit = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    device: Device = "cpu",
+    quiet: Quiet = False,
 ) -> None:
     """Learn the energies and forces of a molecule.
 
@@ -85,8 +83,8 @@ def train_force_field(
         settings = ForceFieldSettings(
             labels=labels, anisotropy=anisotropy, mixture=mixture, inducing=inducing, device=device
         )
-        files = {"energy_unit": energy_unit, "length_unit": length_unit}
-        run_train(data, output, settings, n=n, validation=validation, seed=seed, **files, quiet=quiet)
+        numbers = {"n": n, "validation": validation, "seed": seed}
+        run_train(data, output, settings, **numbers, energy_unit=energy_unit, quiet=quiet)
 
 
 @forcefield.command("evaluate")
@@ -95,8 +93,7 @@ def evaluate_force_field(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Energies and forces to compare with.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON, in eV and eV/Angstrom.")] = False,
     energy_unit: EnergyUnit = None,
-    length_unit: LengthUnit = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Compare a force field with energies and forces computed otherwise.
 
@@ -108,7 +105,7 @@ def evaluate_force_field(
     from lobal.cli.forcefield import evaluate as run_evaluate
 
     with plain_errors():
-        run_evaluate(model, data, as_json=as_json, energy_unit=energy_unit, length_unit=length_unit, device=device)
+        run_evaluate(model, data, as_json=as_json, energy_unit=energy_unit, device=device)
 
 
 @forcefield.command("active")
@@ -161,9 +158,8 @@ def learn_force_field_actively(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
     energy_unit: EnergyUnit = None,
-    length_unit: LengthUnit = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    device: Device = "cpu",
+    quiet: Quiet = False,
 ) -> None:
     """Choose which configurations of a molecule to compute, and learn a force field from them.
 
@@ -172,7 +168,7 @@ def learn_force_field_actively(
 
     Where POOL has **no energies and forces**, the next configurations to compute are written to **CAMPAIGN/next.xyz**.
     Compute them with any program, and run the same command with **--labels**: it reads the results, fits, and writes
-    the next ones. Results are recognised by the row number in each frame or by the positions.
+    the next ones. Results are recognised by their positions.
 
     Example: **lobal forcefield active pool.xyz campaign --sizes 512,1024 --labels computed.xyz**
 
@@ -198,7 +194,6 @@ def learn_force_field_actively(
             validation=validation,
             seed=seed,
             energy_unit=energy_unit,
-            length_unit=length_unit,
             device=device,
         )
         run_active(request, quiet=quiet)

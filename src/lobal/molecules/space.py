@@ -2,8 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -16,7 +16,6 @@ from torch import Tensor
 from lobal.active.candidates import Candidates, Points, seed_of
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
-from lobal.core.arrays import resolve_device
 from lobal.core.checks import shown
 from lobal.core.density import normalised
 from lobal.molecules.density import (
@@ -27,10 +26,10 @@ from lobal.molecules.density import (
     named_test_density,
 )
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe
+from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe, descriptors
 from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.geometry.symmetry import permutation_group
-from lobal.molecules.geometry.trajectory import CHECKED_TOGETHER, Trajectory, check_species
+from lobal.molecules.geometry.trajectory import Trajectory, check_species
 from lobal.molecules.surrogate import MOLECULES, ForceFieldSurrogate
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,6 @@ class MolecularCandidates(Candidates):
     width: float  # of the kernels of densities
     pool: Mapping[str, Any]  # how the pool is recognised
     device: str | None = None
-    on_status: Callable[[str], None] = field(default=logger.info)
 
     @cached_property
     def test_density(self) -> Float[Tensor, " M"]:  # type: ignore[override]
@@ -71,14 +69,12 @@ class MolecularCandidates(Candidates):
     @property
     def initial_density(self) -> Float[Tensor, " M"]:
         """q^(1/2): the first configurations are spread out farther than q (Sec. 5.3, "Active learning")."""
-        # As weights by which rows of the pool are drawn, times p_X.
-        weights = named_test_density(self.test_name, self.pool_density).sqrt() / self.pool_density
-        return normalised(self.pool_density * weights, self.pool_density)
+        return normalised(named_test_density(self.test_name, self.pool_density).sqrt(), self.pool_density)
 
     @cached_property
     def X(self) -> Float[ndarray, "M D"]:  # noqa: N802 - a matrix, as in the paper
         """Inverse interatomic distances."""
-        return descriptors(self.R, None).numpy()
+        return descriptors(self.R).numpy()
 
     @property
     def is_box(self) -> bool:
@@ -130,7 +126,7 @@ class MolecularCandidates(Candidates):
         return np.asarray(self.R.numpy()[numbers])
 
     def parts(self) -> Iterator[tuple[slice, ndarray]]:
-        self.on_status(f"local bandwidths of {len(self)} configurations")
+        logger.info("local bandwidths of %d configurations", len(self))
         for start in range(0, len(self), PART):
             rows = slice(start, min(start + PART, len(self)))
             yield rows, self.R[rows].numpy()
@@ -144,8 +140,7 @@ class MolecularCandidates(Candidates):
         return self._density(at, of).cpu()
 
     def _density(self, at: Descriptors, of: Float[Tensor, "m D"]) -> Float[Tensor, " n"]:
-        permutations = self.permutations.to(of.device)
-        return configuration_density(at, of, permutations, width=self.width, on_status=self.on_status)
+        return configuration_density(at, of, self.permutations.to(of.device), width=self.width)
 
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
         """By the symmetrised distance."""
@@ -180,7 +175,7 @@ class MolecularCandidates(Candidates):
                 f"the campaign does not hold its pool, {_described(pool)}; pass it: "
                 "ActiveLearner.load(path, pool=MoleculePool(trajectory))"
             )
-        candidates = cls(
+        return cls(
             R=R,
             species=torch.tensor(pool["species"]),
             rows=tensors["rows"],
@@ -189,8 +184,8 @@ class MolecularCandidates(Candidates):
             permutations=tensors["permutations"],
             width=fields["width"],
             pool=pool,
+            device=None if space is None else space.device,
         )
-        return candidates if space is None else replace(candidates, device=space.device, on_status=space.on_status)
 
 
 @final
@@ -201,12 +196,10 @@ class MoleculePool(Space):
     Args:
         trajectory: all configurations; labels that it may have are not used.
         available: which of them may be asked for; by default all.
-        density: p_X at all of them, where it is known: estimating it takes minutes for 100,000.
         test_density: q: "pool" for p_X, the distribution of the trajectory, or "uniform".
         width: of the kernels that densities are estimated with, in 1 / Angstrom; by default found from the
             configurations. The paper has 0.03 for malonaldehyde.
         device: where densities are estimated, and force fields learned by default.
-        on_status: callback for status messages.
 
     Raises:
         ValueError: there are fewer than ten configurations to choose from, or shapes do not fit.
@@ -220,19 +213,14 @@ class MoleculePool(Space):
 
     trajectory: Trajectory
     available: Bool[Tensor, " n"] | None = None
-    density: Float[Tensor, " n"] | None = None
     test_density: str = "pool"
     width: float | None = None
     device: str | None = None
-    on_status: Callable[[str], None] = field(default=logger.info)
 
     def __post_init__(self) -> None:
         named_test_density(self.test_density, torch.ones(1))
-        n = len(self.trajectory)
-        for name in ("available", "density"):
-            part = getattr(self, name)
-            if part is not None and part.shape != (n,):
-                raise ValueError(f"{name} must be one value per configuration, ({n},), got {tuple(part.shape)}")
+        if self.available is not None and self.available.shape != (n := len(self.trajectory),):
+            raise ValueError(f"available must be one value per configuration, ({n},), got {self.available.shape}")
         if len(self.rows) < FEWEST:
             raise ValueError(f"need at least {FEWEST} configurations to choose from, got {len(self.rows)}")
 
@@ -252,29 +240,22 @@ class MoleculePool(Space):
     @cached_property
     def _candidates(self) -> MolecularCandidates:
         pool, rows = self.trajectory, self.rows
-        self.on_status(f"looking for symmetries of {len(rows)} configurations")
+        logger.info("looking for symmetries of %d configurations", len(rows))
         permutations = permutation_group(pool.R[rows], pool.species)
         values = descriptors(pool.R[rows], self.device)
         group = permutations.to(values.device)
         width = density_width(values, group) if self.width is None else self.width
-        if self.density is None:
-            p_X = configuration_density(values, values, group, width=width, on_status=self.on_status).cpu()
-        else:
-            p_X = self.density[rows].cpu().clone()
-        candidates = MolecularCandidates(
+        return MolecularCandidates(
             R=pool.R[rows],
             species=pool.species,
             rows=rows,
-            pool_density=p_X,
+            pool_density=configuration_density(values, values, group, width=width).cpu(),
             test_name=self.test_density,
             permutations=permutations,
             width=width,
             pool=self.identity,
             device=self.device,
-            on_status=self.on_status,
         )
-        candidates.test_density  # noqa: B018 - for its checks
-        return candidates
 
     def candidates(self, seed: int) -> MolecularCandidates:
         """The configurations that may be asked for, with their density and the symmetries that they show."""
@@ -283,7 +264,7 @@ class MoleculePool(Space):
 
     def default_surrogate(self) -> Surrogate:
         """A mixture of force fields."""
-        return ForceFieldSurrogate(ForceFieldSettings(device=self.device), on_status=self.on_status)
+        return ForceFieldSurrogate(ForceFieldSettings(device=self.device))
 
     def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - a trajectory, or a pair of arrays
         """A trajectory with energies and forces, or a pair of positions and labels, that follow p_X.
@@ -306,16 +287,10 @@ class MoleculePool(Space):
         """q / p_X at validation configurations; none where they follow q."""
         if self.test_density == "pool":
             return None
-        self.on_status(f"density of {len(R)} validation configurations")
+        logger.info("density of %d validation configurations", len(R))
         at, of = (descriptors(part, self.device) for part in (R, self._candidates.R))
         density = 1.0 + self._candidates._density(at, of)  # each counts itself, as configurations of the pool do
         return error_weights(self.test_density, density.cpu()).numpy()
-
-
-def descriptors(R: Positions, device: str | None) -> Descriptors:
-    """Phi of many configurations, on a device."""
-    parts = R.to(resolve_device(device)).split(CHECKED_TOGETHER)
-    return torch.cat([describe(part).values for part in parts])
 
 
 def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes

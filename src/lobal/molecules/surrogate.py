@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -69,7 +69,6 @@ class ForceFieldSurrogate(Surrogate):
     Args:
         settings: how force fields are learned. `device` may change when a campaign goes on.
         shared_bandwidth: Sigma_E, one entry for every pair of atoms, where it is known; otherwise it is trained.
-        on_status: callback for status messages.
 
     The last force field of a saved campaign is in its folder. It is not fitted again, as after a restart, if nothing
     that it depends on has changed.
@@ -81,14 +80,10 @@ class ForceFieldSurrogate(Surrogate):
     kind: ClassVar[str] = "force_field"
 
     def __init__(
-        self,
-        settings: ForceFieldSettings | None = None,
-        *,
-        shared_bandwidth: Float[Tensor, " D"] | None = None,
-        on_status: Callable[[str], None] = logger.info,
+        self, settings: ForceFieldSettings | None = None, *, shared_bandwidth: Float[Tensor, " D"] | None = None
     ) -> None:
         self.settings = ForceFieldSettings() if settings is None else settings
-        self.shared_bandwidth, self.on_status = shared_bandwidth, on_status
+        self.shared_bandwidth = shared_bandwidth
         self._last_fit: Path | None = None
         self._is_read_only = False
         if not self.settings.mixture or self.settings.labels != "both":
@@ -116,7 +111,6 @@ class ForceFieldSurrogate(Surrogate):
             shared_bandwidth=task.kept.get(SHARED_BANDWIDTH, self.shared_bandwidth),
             permutations=permutations,
             generator=generator,
-            on_status=self.on_status,
         )
         about = {**model.about, "dimension": task.dimension}
         if task.validation is not None:

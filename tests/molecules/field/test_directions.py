@@ -10,17 +10,12 @@ from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import matern52
 from lobal.molecules.field.solver import CovarianceOperator
 from lobal.molecules.geometry.descriptor import dense_jacobian, describe
-from lobal.molecules.geometry.permutations import closure, identity
-from tests.molecules.setting import covariance, random_molecules
+from lobal.molecules.geometry.permutations import identity
+from tests.molecules.setting import ANISOTROPIC, GROUP, covariance, every_label, random_molecules
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
-SHARED = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-KERNEL = MolecularKernel(
-    radial=matern52, shared_bandwidth=SHARED, permutations=closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
-)
+KERNEL = MolecularKernel(radial=matern52, shared_bandwidth=ANISOTROPIC, permutations=GROUP)
 SIGMA, SCALE = torch.tensor([1.5, 3.0], dtype=torch.float64)
-
-every_label = pytest.mark.parametrize("labels", list(Labels))
 
 
 @every_label
@@ -63,7 +58,7 @@ def test_a_molecule_changes_shape_in_3_n_less_6_ways(N: int, number: int, genera
 def test_atoms_in_a_line_or_a_plane_are_no_exception(generator: torch.Generator) -> None:
     flat = random_molecules(generator, 3) * torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
     line = random_molecules(generator, 3) * torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
-    kernel = MolecularKernel(radial=matern52, shared_bandwidth=SHARED, permutations=identity(4))
+    kernel = MolecularKernel(radial=matern52, shared_bandwidth=ANISOTROPIC, permutations=identity(4))
     for geometry in (describe(flat), describe(line)):
         directions = ShapeDirections.of(geometry, Labels.FORCES)
         full = covariance(kernel, geometry, bandwidths=SIGMA[None], rows=Labels.FORCES)[0]

@@ -3,37 +3,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field import expert as module
-from lobal.molecules.field.expert import (
-    Ladder,
-    dense_experts,
-    dense_experts_and_left_out,
-    label_factor,
-    precision_blocks,
-)
+from lobal.molecules.field.expert import dense_experts, dense_experts_and_left_out, label_factor, precision_blocks
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels, split_labels
-from lobal.molecules.field.radial import gaussian, matern52
+from lobal.molecules.field.radial import matern52
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import covariance, labelled, pair_potential, random_molecules, rmd17_malonaldehyde
+from tests.molecules.setting import (
+    KERNEL,
+    SIGMAS,
+    covariance,
+    every_label,
+    labelled,
+    pair_potential,
+    problem,
+    random_molecules,
+    rmd17_malonaldehyde,
+)
 
 CLOSE: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-7}
-GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
-SHARED = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-KERNEL = MolecularKernel(radial=gaussian, shared_bandwidth=SHARED, permutations=GROUP)
-SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
-SHARED_PARAMETERS = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (7.0, 10.0, 1e-4)))
-
-every_label = pytest.mark.parametrize("labels", list(Labels))
 with_forces = pytest.mark.parametrize("labels", [Labels.FORCES, Labels.BOTH])
-
-
-def ladder(labels: Labels, bandwidths: Tensor = SIGMAS) -> Ladder:
-    return Ladder(kernel=KERNEL, bandwidths=bandwidths, labels=labels)
 
 
 @every_label
@@ -42,10 +33,10 @@ def test_predictions_are_those_of_the_dense_formula(labels: Labels, generator: t
     data = labelled(R)
     K = 10.0 * covariance(KERNEL, data.geometry, bandwidths=SIGMAS, rows=labels)
     K_new = 10.0 * covariance(KERNEL, describe(R_new), data.geometry, bandwidths=SIGMAS, columns=labels)
-    y = data.residual(labels, SHARED_PARAMETERS.mean).flatten()
+    y = data.residual(labels, SIGMAS.new_tensor(7.0)).flatten()
     alpha = torch.linalg.solve(K + 1e-4 * torch.eye(len(y), dtype=torch.float64), y)
     energies, forces = split_labels((K_new @ alpha[:, :, None])[..., 0], Labels.BOTH, 4)
-    experts = dense_experts(data, ladder(labels), SHARED_PARAMETERS)
+    experts = dense_experts(problem(data, labels))
     ours = experts.predict(R_new)
     torch.testing.assert_close(ours.forces, forces, **CLOSE)
     torch.testing.assert_close(ours.energies - experts.constants[:, None], energies, **CLOSE)
@@ -55,10 +46,10 @@ def test_predictions_are_those_of_the_dense_formula(labels: Labels, generator: t
 def test_configurations_left_out_are_predicted_as_by_refitting(labels: Labels, generator: torch.Generator) -> None:
     R = random_molecules(generator, 7)
     data = labelled(R)
-    _, left_out = dense_experts_and_left_out(data, ladder(labels), SHARED_PARAMETERS)
+    _, left_out = dense_experts_and_left_out(problem(data, labels))
     for i in range(7):
         rest = torch.arange(7) != i
-        without = dense_experts(labelled(R[rest]), ladder(labels), SHARED_PARAMETERS)
+        without = dense_experts(problem(labelled(R[rest]), labels))
         energies, forces = without.predict(R[i : i + 1])
         ours = split_labels(left_out[:, i], labels, 4)
         if labels.energies:
@@ -71,7 +62,7 @@ def test_configurations_left_out_are_predicted_as_by_refitting(labels: Labels, g
 def test_forces_teach_the_energy(labels: Labels, generator: torch.Generator) -> None:
     R, R_new = random_molecules(generator, 40), random_molecules(generator, 50)
     energies, forces = pair_potential(R_new)
-    experts = dense_experts(labelled(R), ladder(labels), SHARED_PARAMETERS._replace(noise=SIGMAS.new_tensor(1e-8)))
+    experts = dense_experts(problem(labelled(R), labels, parameters=(7.0, 10.0, 1e-8)))
     ours = experts.predict(R_new)
     assert (ours.energies[2] - energies).std() < 0.02 * energies.std()
     assert (ours.energies[2] - energies).mean().abs() < 0.02 * energies.std()
@@ -83,9 +74,8 @@ def test_the_zero_of_energy_does_not_matter_to_forces(generator: torch.Generator
     energies, forces = pair_potential(R)
     shifted = LabelledMolecules.at(R, energies=energies + 1e3, forces=forces)
     for labels in (Labels.FORCES, Labels.BOTH):
-        parameters = SHARED_PARAMETERS._replace(mean=SHARED_PARAMETERS.mean + 1e3)
-        ours = dense_experts(shifted, ladder(labels), parameters).predict(R_new)
-        expected = dense_experts(labelled(R), ladder(labels), SHARED_PARAMETERS).predict(R_new)
+        ours = dense_experts(problem(shifted, labels, parameters=(1007.0, 10.0, 1e-4))).predict(R_new)
+        expected = dense_experts(problem(labelled(R), labels)).predict(R_new)
         torch.testing.assert_close(ours.forces, expected.forces, **CLOSE)
         torch.testing.assert_close(ours.energies, expected.energies + 1e3, **CLOSE)
 
@@ -93,7 +83,7 @@ def test_the_zero_of_energy_does_not_matter_to_forces(generator: torch.Generator
 def test_forces_without_energies_have_the_mean_for_their_energy(generator: torch.Generator) -> None:
     R = random_molecules(generator, 5)
     data = LabelledMolecules.at(R, forces=pair_potential(R)[1])
-    experts = dense_experts(data, ladder(Labels.FORCES), SHARED_PARAMETERS)
+    experts = dense_experts(problem(data, Labels.FORCES))
     torch.testing.assert_close(experts.predict(R).energies.mean(1), torch.full((3,), 7.0, dtype=torch.float64))
 
 
@@ -104,8 +94,8 @@ def test_each_expert_equals_the_one_with_its_bandwidth_alone(
 ) -> None:
     monkeypatch.setattr(module, "MATRIX_ENTRIES", entries)  # matrices one by one, or all at once
     data, R_new = labelled(random_molecules(generator, 5)), random_molecules(generator, 3)
-    together = dense_experts(data, ladder(Labels.BOTH), SHARED_PARAMETERS).predict(R_new)
-    alone = dense_experts(data, ladder(Labels.BOTH, SIGMAS[expert : expert + 1]), SHARED_PARAMETERS).predict(R_new)
+    together = dense_experts(problem(data)).predict(R_new)
+    alone = dense_experts(problem(data, bandwidths=SIGMAS[expert : expert + 1])).predict(R_new)
     torch.testing.assert_close(together.energies[expert], alone.energies[0], **CLOSE)
     torch.testing.assert_close(together.forces[expert], alone.forces[0], **CLOSE)
 
@@ -141,10 +131,9 @@ def test_forces_are_those_of_the_sgdml_package(monkeypatch: pytest.MonkeyPatch) 
     _, expected = predict.GDMLPredict(model, max_processes=1).predict(data["R"][new].reshape(50, -1))
 
     kernel = MolecularKernel(radial=matern52, shared_bandwidth=torch.ones(36, dtype=torch.float64), permutations=group)
-    labels = Ladder(kernel=kernel, bandwidths=torch.tensor([15.0], dtype=torch.float64), labels=Labels.FORCES)
-    parameters = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (0.0, 1.0, 1e-10)))
-    experts = dense_experts(LabelledMolecules.at(R[rows], energies=E[rows], forces=F[rows]), labels, parameters)
-    ours = experts.predict(R[new]).forces[0].flatten(1).numpy()
+    same: dict[str, Any] = {"kernel": kernel, "bandwidths": 15.0 * SIGMAS[1:2], "parameters": (0.0, 1.0, 1e-10)}
+    known = LabelledMolecules.at(R[rows], energies=E[rows], forces=F[rows])
+    ours = dense_experts(problem(known, Labels.FORCES, **same)).predict(R[new]).forces[0].flatten(1).numpy()
     assert np.linalg.norm(ours - expected) <= 1e-4 * np.linalg.norm(expected)
 
 

@@ -8,20 +8,24 @@ from torch import Tensor
 from lobal.molecules.field import kernel as module
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel, gaussian, matern52
+from lobal.molecules.field.radial import RadialKernel, gaussian, matern52
 from lobal.molecules.geometry.descriptor import atom_pairs, dense_jacobian, describe
-from lobal.molecules.geometry.permutations import closure, identity, symmetrised_bandwidth
-from tests.molecules.setting import EXACT, covariance, random_molecules, rotation
+from lobal.molecules.geometry.permutations import identity, symmetrised_bandwidth
+from tests.molecules.setting import (
+    ANISOTROPIC,
+    EXACT,
+    GROUP,
+    ISOTROPIC,
+    SIGMAS,
+    covariance,
+    every_bandwidth,
+    every_label,
+    every_radial,
+    random_molecules,
+    rotation,
+)
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
-GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))  # all orders of the first three of four atoms
-ISOTROPIC = torch.full((6,), 0.4, dtype=torch.float64)
-ANISOTROPIC = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
-
-every_radial = pytest.mark.parametrize("radial", RADIAL_KERNELS.values(), ids=RADIAL_KERNELS.keys())
-every_bandwidth = pytest.mark.parametrize("shared", [ISOTROPIC, ANISOTROPIC], ids=["isotropic", "anisotropic"])
-every_label = pytest.mark.parametrize("labels", list(Labels))
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@ from typing import Any
 import pytest
 import torch
 
-from lobal.experts.interface import Hyperparameters
 from lobal.mixture.analytic.ordinal import Channel
-from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts
+from lobal.molecules.field.expert import ForceExperts, dense_experts
 from lobal.molecules.field.gate import GateFeatures, MolecularGate, smooth_weights
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import EnergiesForces, LabelledMolecules, Labels
@@ -13,21 +12,18 @@ from lobal.molecules.field.mixture import Residuals, fit_gate, mixed_prediction
 from lobal.molecules.field.radial import gaussian
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.descriptor import Geometry, describe
-from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import labelled, random_molecules, rotation
+from tests.molecules.setting import GROUP, labelled, problem, random_molecules, rotation
 
 CLOSE: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-7}
-GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
-ISOTROPIC = torch.full((6,), 0.5, dtype=torch.float64)
-KERNEL = MolecularKernel(radial=gaussian, shared_bandwidth=ISOTROPIC, permutations=GROUP)
-SIGMAS = torch.tensor([0.5, 1.0, 2.0, 4.0], dtype=torch.float64)
-PARAMETERS = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (7.0, 10.0, 1e-6)))
-LADDER = Ladder(kernel=KERNEL, bandwidths=SIGMAS, labels=Labels.BOTH)
+SPREAD = torch.full((6,), 0.5, dtype=torch.float64)
+KERNEL = MolecularKernel(radial=gaussian, shared_bandwidth=SPREAD, permutations=GROUP)
+LADDER = torch.tensor([0.5, 1.0, 2.0, 4.0], dtype=torch.float64)
 SETTINGS = ForceFieldSettings(gate_inducing=50)
 
 
 def some_experts(generator: torch.Generator) -> ForceExperts:
-    return dense_experts(labelled(random_molecules(generator, 12)), LADDER, PARAMETERS)
+    data = labelled(random_molecules(generator, 12))
+    return dense_experts(problem(data, kernel=KERNEL, bandwidths=LADDER, parameters=(7.0, 10.0, 1e-6)))
 
 
 def predicted(experts: ForceExperts, gate: MolecularGate, geometry: Geometry) -> EnergiesForces:
@@ -43,7 +39,7 @@ def residuals_at(experts: ForceExperts, data: LabelledMolecules) -> Residuals:
 def some_gate(generator: torch.Generator, *, n_experts: int = 4, scale: float = 4.0) -> MolecularGate:
     """A gate whose position goes up and down the ladder."""
     points = describe(random_molecules(generator, 6)).values
-    features = GateFeatures.at(points, width=points.new_tensor(0.2), permutations=GROUP)
+    features = GateFeatures(points=points, width=points.new_tensor(0.2), permutations=GROUP)
     b = torch.randn(6, dtype=torch.float64, generator=generator)
     channel = Channel(points.new_tensor(1.5), b)
     return MolecularGate(features=features, scale=points.new_tensor(scale), channel=channel, n_experts=n_experts)

@@ -8,23 +8,27 @@ from lobal.core import kernels
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels, split_labels
 from lobal.molecules.field.prediction import Predictor
-from lobal.molecules.field.radial import RADIAL_KERNELS, RadialKernel
+from lobal.molecules.field.radial import RadialKernel, gaussian
 from lobal.molecules.geometry.descriptor import describe
-from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import covariance, random_molecules, rotation
+from tests.molecules.setting import (
+    ANISOTROPIC,
+    GROUP,
+    SIGMAS,
+    covariance,
+    every_bandwidth,
+    every_label,
+    every_radial,
+    random_molecules,
+    rotation,
+)
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
-GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
-ISOTROPIC = torch.full((6,), 0.4, dtype=torch.float64)
-ANISOTROPIC = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-SIGMAS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
-every_label = pytest.mark.parametrize("labels", list(Labels))
 
 
 def random_predictor(
     generator: torch.Generator,
     labels: Labels = Labels.BOTH,
-    radial: RadialKernel = RADIAL_KERNELS["gaussian"],
+    radial: RadialKernel = gaussian,
     shared: Tensor = ANISOTROPIC,
 ) -> tuple[Predictor, MolecularKernel, Tensor, Tensor]:
     R = random_molecules(generator, 6)
@@ -33,8 +37,8 @@ def random_predictor(
     return Predictor.of(kernel, describe(R), weights, bandwidths=SIGMAS, labels=labels), kernel, R, weights
 
 
-@pytest.mark.parametrize("shared", [ISOTROPIC, ANISOTROPIC], ids=["isotropic", "anisotropic"])
-@pytest.mark.parametrize("radial", RADIAL_KERNELS.values(), ids=RADIAL_KERNELS.keys())
+@every_bandwidth
+@every_radial
 @every_label
 def test_predictions_are_covariances_times_weights(
     labels: Labels, radial: RadialKernel, shared: Tensor, generator: torch.Generator
@@ -43,7 +47,7 @@ def test_predictions_are_covariances_times_weights(
     R_new = torch.cat([random_molecules(generator, 5), R[:2]])  # training configurations among them
     K = covariance(kernel, describe(R_new), describe(R), bandwidths=SIGMAS, columns=labels)
     energies, forces = split_labels((K @ weights[:, :, None])[..., 0], Labels.BOTH, 4)
-    ours = predictor(R_new)
+    ours = predictor.at(describe(R_new))
     torch.testing.assert_close(ours.energies, energies, **CLOSE)
     torch.testing.assert_close(ours.forces, forces, **CLOSE)
 
@@ -53,9 +57,9 @@ def test_energies_do_not_change_and_forces_go_along_when_a_molecule_is_permuted_
 ) -> None:
     predictor, *_ = random_predictor(generator)
     R, turn = random_molecules(generator, 3), rotation(generator)
-    expected = predictor(R)
+    expected = predictor.at(describe(R))
     for pi in GROUP:
-        moved = predictor(R[:, pi] @ turn + 1.0)
+        moved = predictor.at(describe(R[:, pi] @ turn + 1.0))
         torch.testing.assert_close(moved.energies, expected.energies, **CLOSE)
         torch.testing.assert_close(moved.forces, expected.forces[:, :, pi] @ turn, **CLOSE)
 
@@ -66,8 +70,8 @@ def test_configurations_are_answered_one_by_one(
 ) -> None:
     predictor, *_ = random_predictor(generator)
     R = random_molecules(generator, n)
-    together = predictor(R)
+    together = predictor.at(describe(R))
     assert together.forces.shape == (3, n, 4, 3)
     monkeypatch.setattr(kernels, "CHUNK_ENTRIES", 1)
-    torch.testing.assert_close(predictor(R).energies, together.energies, **CLOSE)
-    torch.testing.assert_close(predictor(R).forces, together.forces, **CLOSE)
+    torch.testing.assert_close(predictor.at(describe(R)).energies, together.energies, **CLOSE)
+    torch.testing.assert_close(predictor.at(describe(R)).forces, together.forces, **CLOSE)

@@ -4,31 +4,24 @@ import math
 import pytest
 import torch
 
-from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field import expert, solver
 from lobal.molecules.field.directions import ShapeDirections
-from lobal.molecules.field.expert import Ladder, dense_experts
+from lobal.molecules.field.expert import dense_experts
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along
 from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import matern52
 from lobal.molecules.field.solver import Elimination, conjugate_gradients, number_of_landmarks, solved
 from lobal.molecules.geometry.permutations import closure
-from tests.molecules.setting import labelled, random_molecules, rmd17_malonaldehyde
+from tests.molecules.setting import every_label, labelled, problem, random_molecules, rmd17_malonaldehyde
 
-GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
-ONES = torch.ones(6, dtype=torch.float64)
-KERNEL = MolecularKernel(radial=matern52, shared_bandwidth=ONES, permutations=GROUP)
-PARAMETERS = Hyperparameters(*(torch.tensor(value, dtype=torch.float64) for value in (7.0, 2.0, 1e-10)))
-
-every_label = pytest.mark.parametrize("labels", list(Labels))
+SWAP = closure(torch.tensor([[1, 0, 2, 3]]))
+KERNEL = MolecularKernel(radial=matern52, shared_bandwidth=torch.ones(6, dtype=torch.float64), permutations=SWAP)
+SIGMA = torch.tensor([5.0], dtype=torch.float64)
 
 
-def labelled_molecules(generator: torch.Generator, n: int) -> LabelledMolecules:
-    return labelled(random_molecules(generator, n))
-
-
-def ladder(labels: Labels, *sigmas: float) -> Ladder:
-    return Ladder(kernel=KERNEL, bandwidths=torch.tensor(sigmas, dtype=torch.float64), labels=labels)
+def posed(data: LabelledMolecules, labels: Labels = Labels.FORCES) -> Problem:
+    return problem(data, labels, kernel=KERNEL, bandwidths=SIGMA, parameters=(7.0, 2.0, 1e-10))
 
 
 @every_label
@@ -37,11 +30,11 @@ def test_weights_predict_what_those_of_a_factor_do(
     labels: Labels, group: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solver, "GROUP", group)
-    data, new = labelled_molecules(generator, 40), random_molecules(generator, 20)
+    data, new = labelled(random_molecules(generator, 40)), random_molecules(generator, 20)
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 10**9)
-    expected = dense_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
+    expected = dense_experts(posed(data, labels)).predict(new)
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    ours = dense_experts(data, ladder(labels, 5.0), PARAMETERS).predict(new)
+    ours = dense_experts(posed(data, labels)).predict(new)
     torch.testing.assert_close(ours.forces, expected.forces, rtol=0.0, atol=1e-3 * expected.forces.std().item())
     torch.testing.assert_close(ours.energies, expected.energies, rtol=0.0, atol=1e-3 * expected.energies.std().item())
 
@@ -51,21 +44,20 @@ def test_malonaldehyde_gets_the_forces_of_a_factorisation(monkeypatch: pytest.Mo
     R, E, F = (torch.from_numpy(data[name])[data["split_train"][0]] for name in "REF")
     group = closure(torch.tensor([[0, 1, 2, 3, 4, 5, 7, 6, 8], [2, 1, 0, 4, 3, 8, 6, 7, 5]]))
     kernel = MolecularKernel(radial=matern52, shared_bandwidth=torch.ones(36, dtype=torch.float64), permutations=group)
-    sgdml = Ladder(kernel=kernel, bandwidths=15.0 * ONES[:1], labels=Labels.FORCES)
-    parameters = PARAMETERS._replace(scale=ONES[0])
     known = LabelledMolecules.at(R[rows], energies=E[rows], forces=F[rows])
-    expected = dense_experts(known, sgdml, parameters).predict(R[100:200])
+    same = problem(known, Labels.FORCES, kernel=kernel, bandwidths=3.0 * SIGMA, parameters=(7.0, 1.0, 1e-10))
+    expected = dense_experts(same).predict(R[100:200])
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
-    ours = dense_experts(known, sgdml, parameters).predict(R[100:200])
+    ours = dense_experts(same).predict(R[100:200])
     assert (ours.forces - expected.forces).abs().max() < 1e-3  # eV/A, where errors are 0.087
     assert (ours.energies - expected.energies).abs().max() < 1e-3
 
 
 @every_label
 def test_the_residual_is_below_the_tolerance(labels: Labels, generator: torch.Generator) -> None:
-    data, sigma = labelled_molecules(generator, 40), torch.tensor(5.0, dtype=torch.float64)
+    posed_problem = posed(labelled(random_molecules(generator, 40)), labels)
     for tolerance in (1e-3, 1e-6):
-        solution = solved(data, KERNEL, bandwidth=sigma, labels=labels, hyperparameters=PARAMETERS, tolerance=tolerance)
+        solution = solved(posed_problem, tolerance=tolerance)
         assert solution.residual <= 2.0 * tolerance
         assert solution.weights.shape == (40 * labels.width(4),)
 
@@ -74,7 +66,7 @@ def test_the_preconditioner_is_the_matrix_but_for_couplings_between_groups(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solver, "GROUP", 10**6)
-    moves = ShapeDirections.of(labelled_molecules(generator, 16).geometry, Labels.BOTH).moves
+    moves = ShapeDirections.of(labelled(random_molecules(generator, 16)).geometry, Labels.BOTH).moves
     sigma, scale, noise = torch.tensor([1.0, 2.0, 1e-2], dtype=torch.float64)
     C = scale * covariance_along(KERNEL, moves, bandwidths=sigma[None])[0]
     C.diagonal().add_(noise)
@@ -89,20 +81,18 @@ def test_where_iterations_do_not_get_there_a_factor_does(
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 1)
     monkeypatch.setattr(solver, "solved", None)
     monkeypatch.setattr(expert, "solved", lambda *_, **__: solver.Solution(torch.zeros(240), math.nan, 1000))
-    data = labelled_molecules(generator, 20)
+    data = labelled(random_molecules(generator, 20))
     with caplog.at_level(logging.WARNING):
-        ours = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
+        ours = dense_experts(posed(data))
     assert "using a Cholesky factor" in caplog.text
     monkeypatch.setattr(expert, "FEWEST_ITERATED", 10**9)
-    expected = dense_experts(data, ladder(Labels.FORCES, 5.0), PARAMETERS)
+    expected = dense_experts(posed(data))
     torch.testing.assert_close(ours.predictor.slopes, expected.predictor.slopes)
 
 
 def test_labels_that_are_zero_have_weights_of_zero(generator: torch.Generator) -> None:
     R = random_molecules(generator, 10)
-    data = LabelledMolecules.at(R, forces=torch.zeros_like(R))
-    sigma = torch.tensor(5.0, dtype=torch.float64)
-    solution = solved(data, KERNEL, bandwidth=sigma, labels=Labels.FORCES, hyperparameters=PARAMETERS)
+    solution = solved(posed(LabelledMolecules.at(R, forces=torch.zeros_like(R))))
     assert solution.weights.abs().max() == 0.0
     assert solution[1:] == (0.0, 0)
 

@@ -6,14 +6,14 @@ import torch
 
 from lobal.molecules.field import trials as module
 from lobal.molecules.field.expert import ForceExperts, dense_experts
-from lobal.molecules.field.hyperparameters import prior_force_variance
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.radial import gaussian, matern52
+from lobal.molecules.field.problem import Problem, prior_force_variance
+from lobal.molecules.field.radial import gaussian
 from lobal.molecules.field.trials import Choice, Trial, Trials, best_bandwidth, best_choice, fitted_expert
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import identity
-from tests.molecules.setting import covariance, random_molecules, water
+from tests.molecules.setting import ANISOTROPIC, covariance, every_radial, random_molecules, water
 
 
 def trial_of(bandwidth: float, noise: float, error: float) -> Trial:
@@ -86,9 +86,9 @@ def test_the_better_the_force_field_the_better_its_equations_are_solved(
 ) -> None:
     asked = []
 
-    def experts(*arguments: Any, tolerance: float) -> ForceExperts:
+    def experts(problem: Problem, *, tolerance: float) -> ForceExperts:
         asked.append(tolerance)
-        return dense_experts(*arguments)
+        return dense_experts(problem)
 
     monkeypatch.setattr(module, "dense_experts", experts)
     data, ones = water(20).labelled("cpu"), torch.ones(3, dtype=torch.float64)
@@ -98,10 +98,9 @@ def test_the_better_the_force_field_the_better_its_equations_are_solved(
     assert asked == [pytest.approx(tolerance)]
 
 
-@pytest.mark.parametrize("radial", [gaussian, matern52])
+@every_radial
 def test_the_prior_variance_of_forces_is_that_of_the_covariance(radial: Any, generator: torch.Generator) -> None:
-    shared = torch.tensor([0.3, 0.5, 0.7, 0.4, 0.6, 0.9], dtype=torch.float64)
-    kernel = MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=identity(4))
+    kernel = MolecularKernel(radial=radial, shared_bandwidth=ANISOTROPIC, permutations=identity(4))
     geometry = describe(random_molecules(generator, 5))
     sigma = torch.tensor(1.5, dtype=torch.float64)
     K = covariance(kernel, geometry, bandwidths=sigma[None], rows=Labels.FORCES)[0]

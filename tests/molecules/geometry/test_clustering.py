@@ -4,10 +4,9 @@ from torch import Tensor
 
 from lobal.molecules.geometry.clustering import far_apart, inducing_rows, number_distinct, symmetrised_distance
 from lobal.molecules.geometry.descriptor import describe
-from lobal.molecules.geometry.permutations import closure, identity
-from tests.molecules.setting import random_molecules
+from lobal.molecules.geometry.permutations import identity
+from tests.molecules.setting import GROUP, random_molecules
 
-GROUP = closure(torch.tensor([[1, 2, 0, 3], [1, 0, 2, 3]]))
 CLOSE = 1e-6  # far below the distance of two configurations that were drawn by chance
 
 

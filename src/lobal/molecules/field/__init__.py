@@ -2,7 +2,7 @@
 
 Start with `training.py`, which wires everything else.
 
-- `settings.py`: `ForceFieldSettings`; `labels.py`: energies and forces; `hyperparameters.py`: mean, lambda, noise
+- `settings.py`: `ForceFieldSettings`; `labels.py`: energies and forces; `problem.py`: what experts learn from
 - `kernel.py`: covariances of energies and forces under an anisotropic bandwidth; `radial.py`: its radial functions
 - `anisotropy.py`: training of the bandwidths of pairs of atoms (Sigma_E), tied or free
 - `directions.py`: directions in which a molecule changes shape

@@ -12,8 +12,9 @@ and neither C nor its factor. A value with its gradient costs one factorisation 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -27,7 +28,7 @@ from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RadialKernel
 from lobal.molecules.geometry.descriptor import Descriptors, Geometry
-from lobal.molecules.geometry.permutations import Permutations, check_group, orbits, typical_distance
+from lobal.molecules.geometry.permutations import Permutations, orbits, typical_distance
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,6 @@ def trained_bandwidth(
     m: int = 128,
     folds: int = 2,
     tied: bool = True,
-    on_status: Callable[[str], None] = logger.info,
 ) -> Float[Tensor, " D"]:
     """The diagonal of Sigma with which m configurations predict the labels of all others best.
 
@@ -73,21 +73,15 @@ def trained_bandwidth(
     trained from the tied ones on. The size of Sigma is trained as well: sigma = 1 suits m configurations.
 
     Raises:
-        ValueError: there are fewer than two configurations, not the labels asked for, permutations of other atoms, or
-            m and folds that are not positive.
+        ValueError: there are fewer than two configurations, or not the labels asked for.
     """
-    check_group(permutations)
-    if permutations.shape[1] != data.geometry.number_of_atoms:
-        raise ValueError(
-            f"permutations of {permutations.shape[1]} atoms were given for molecules of {data.geometry.number_of_atoms}"
-        )
-    error = PredictionError(drawn_folds(data, labels, m=m, folds=folds, generator=generator), radial, permutations)
+    error = partial(prediction_error, drawn_folds(data, labels, m, folds, generator), radial, permutations)
     first, orbit = isotropic_bandwidth(data.geometry.values, permutations).log(), orbits(permutations)
-    log_bandwidth = _minimised(error, first, orbit, first[0], on_status)
+    log_bandwidth = _minimised(error, first, orbit, first[0])
     if not tied:
         apart = APART * torch.randn(len(orbit), dtype=first.dtype, generator=generator).to(first.device)
         every = torch.arange(len(orbit), device=orbit.device)
-        log_bandwidth = _minimised(error, log_bandwidth + apart, every, first[0], on_status)
+        log_bandwidth = _minimised(error, log_bandwidth + apart, every, first[0])
     return log_bandwidth.exp()
 
 
@@ -99,52 +93,32 @@ class Fold(NamedTuple):
     others: LabelledMolecules
     labels: Labels
 
-    @property
-    def number_predicted(self) -> int:
-        """Labels of the others."""
-        return self.labels.width(self.others.geometry.number_of_atoms) * len(self.others.geometry.values)
 
-
-def drawn_folds(
-    data: LabelledMolecules, labels: Labels, *, m: int, folds: int, generator: torch.Generator
-) -> list[Fold]:
-    """Disjoint sets of m configurations at random, at most `folds`, each with the others to predict."""
+def drawn_folds(data: LabelledMolecules, labels: Labels, m: int, folds: int, generator: torch.Generator) -> list[Fold]:
+    """Disjoint sets of m configurations at random, at most `folds`, each with the others to predict, up to a number."""
     n = len(data.geometry.values)
-    if n < 2 or m < 1 or folds < 1:
-        raise ValueError(
-            f"a bandwidth is trained on at least 2 configurations, 1 fold and m = 1, got {n}, {folds} and m = {m}"
-        )
-    m = min(m, n // 2)
+    if n < 2:
+        raise ValueError(f"a bandwidth is trained on at least 2 configurations, got {n}")
+    m, drawn = min(m, n // 2), []
     order = torch.randperm(n, generator=generator).to(data.geometry.values.device)
-    return [_fold(data, labels, order.roll(-i * m), m) for i in range(min(folds, n // m))]
+    for number in range(min(folds, n // m)):
+        rows = order.roll(-number * m)
+        known, others = data.part(rows[:m]), data.part(rows[m : m + MOST_PREDICTED])
+        drawn.append(Fold(known, ShapeDirections.of(known.geometry, labels), others, labels))
+    return drawn
 
 
-def _fold(data: LabelledMolecules, labels: Labels, order: Int[Tensor, " n"], m: int) -> Fold:
-    """The first m configurations of that order, and the others, up to a number."""
-    known, others = data.part(order[:m]), data.part(order[m : m + MOST_PREDICTED])
-    return Fold(known, ShapeDirections.of(known.geometry, labels), others, labels)
+def prediction_error(
+    folds: list[Fold], radial: RadialKernel, permutations: Permutations, shared_bandwidth: Float[Tensor, " D"]
+) -> Scalar:
+    """The mean squared error of all folds at the diagonal of Sigma, of which it has the first derivative.
 
-
-@final
-@dataclass(frozen=True)
-class PredictionError:
-    """The mean squared error of all folds as a function of Sigma, of which it has the first derivative.
-
-    All labels count alike, in the units they are in: energies are one label among 1 + 3 N.
+    All labels count alike, in the units they are in: energies are one label among 1 + 3 N. Where equivalent pairs have
+    equal bandwidths, derivatives hold along changes that keep these equal only.
     """
-
-    folds: list[Fold]
-    radial: RadialKernel
-    permutations: Permutations
-
-    def __call__(self, shared_bandwidth: Float[Tensor, " D"]) -> Scalar:
-        """At the diagonal of Sigma.
-
-        Where equivalent pairs have equal bandwidths, derivatives hold along changes that keep these equal only.
-        """
-        kernel = MolecularKernel(radial=self.radial, shared_bandwidth=shared_bandwidth, permutations=self.permutations)
-        sums = torch.stack([squared_error(kernel, fold) for fold in self.folds])
-        return sums.sum() / sum(fold.number_predicted for fold in self.folds)
+    kernel = MolecularKernel(radial=radial, shared_bandwidth=shared_bandwidth, permutations=permutations)
+    N, number = permutations.shape[1], sum(len(fold.others.geometry.values) for fold in folds)
+    return torch.stack([squared_error(kernel, fold) for fold in folds]).sum() / (number * folds[0].labels.width(N))
 
 
 def squared_error(kernel: MolecularKernel, fold: Fold) -> Scalar:
@@ -192,11 +166,7 @@ def _prior_variance(kernel: MolecularKernel, fold: Fold) -> Scalar:
 
 
 def _minimised(
-    error: PredictionError,
-    first: Float[Tensor, " D"],
-    kinds: Int[Tensor, " D"],
-    centre: Scalar,
-    on_status: Callable[[str], None],
+    error: Callable[[Tensor], Tensor], first: Float[Tensor, " D"], kinds: Int[Tensor, " D"], centre: Scalar
 ) -> Float[Tensor, " D"]:
     """The log of Sigma of least error by L-BFGS, equal for pairs of one kind, as in `first`."""
     number = int(kinds.max()) + 1
@@ -210,20 +180,17 @@ def _minimised(
         history_size=MOST_ITERATIONS,
         line_search_fn="strong_wolfe",
     )
-    evaluations = 0
 
     def log_bandwidth() -> Float[Tensor, " D"]:
         return centre + REACH * (theta / REACH).tanh()[kinds]
 
     def closure() -> Scalar:
-        nonlocal evaluations
-        evaluations += 1
         optimiser.zero_grad()
         values = log_bandwidth()
         squared = error(values.exp())
         loss = squared.log() + PRIOR * (values - values.mean()).square().sum()
         loss.backward()
-        on_status(f"bandwidths of {number} kinds of pairs, evaluation {evaluations}: error {squared.sqrt().item():.4g}")
+        logger.info("bandwidths of %d kinds of pairs: error %.4g", number, squared.sqrt().item())
         return loss.detach()
 
     optimiser.step(closure)

@@ -7,21 +7,19 @@ malonaldehyde, and half of the time.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.core.arrays import Bandwidths, Scalar
 from lobal.core.linalg import safe_cholesky
-from lobal.experts.interface import Hyperparameters
-from lobal.molecules.field.directions import ShapeDirections
-from lobal.molecules.field.kernel import MolecularKernel, covariance_along
-from lobal.molecules.field.labels import EnergiesForces, LabelledMolecules, Labels
+from lobal.molecules.field.kernel import covariance_along
+from lobal.molecules.field.labels import EnergiesForces, Labels
 from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.solver import TOLERANCE, solved
 from lobal.molecules.geometry.descriptor import Geometry, Positions, describe
 
@@ -37,53 +35,33 @@ SLACK = 10.0
 PANEL, GPU_PANEL = 1024, 4096
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Ladder:
-    """One kernel at L bandwidths, and the labels that are learned from."""
-
-    kernel: MolecularKernel
-    bandwidths: Bandwidths  # sigma_1 < ... < sigma_L, in units of the kernel's Sigma
-    labels: Labels
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class ForceExperts:
+class ForceExperts(NamedTuple):
     """L Gaussian processes of energies and forces; predictions are weighted sums of covariances."""
 
-    ladder: Ladder
     weights: Float[Tensor, "L m"]
-    weighted: Labels  # what the weights are of, at every configuration that is predicted with
+    labels: Labels  # what the weights are of, at every configuration that is predicted with
     predictor: Predictor
     constants: Float[Tensor, " L"]  # added to energies
 
     @classmethod
-    def of(
-        cls,
-        weights: Float[Tensor, "L m"],
-        geometry: Geometry,
-        weighted: Labels,
-        *,
-        ladder: Ladder,
-        data: LabelledMolecules,
-        mean: Scalar,
-    ) -> "ForceExperts":
-        """Experts with weights at the configurations of `geometry`, learned from `data`."""
-        predictor = Predictor.of(ladder.kernel, geometry, weights, bandwidths=ladder.bandwidths, labels=weighted)
-        constants = energy_constants(predictor, data, mean, ladder.labels)
-        return cls(ladder=ladder, weights=weights, weighted=weighted, predictor=predictor, constants=constants)
+    def of(cls, problem: Problem, weights: Float[Tensor, "L m"], geometry: Geometry, labels: Labels) -> "ForceExperts":
+        """Experts with weights of labels at the configurations of `geometry`.
+
+        The constants are mu; or, learned from forces alone, the mean difference between known energies and integrated
+        forces. Where no energies are known they are mu on average: all experts then have the same zero of energy, as a
+        gate needs.
+        """
+        predictor = Predictor.of(problem.kernel, geometry, weights, bandwidths=problem.bandwidths, labels=labels)
+        data, mean = problem.data, problem.hyperparameters.mean
+        if problem.labels.energies:
+            return cls(weights, labels, predictor, mean.expand(len(weights)))
+        known = mean if data.energies is None else data.energies
+        return cls(weights, labels, predictor, (known - predictor.at(data.geometry).energies).mean(1))
 
     def only(self, number: int) -> "ForceExperts":
         """One of the experts alone."""
         one = slice(number, number + 1)
-        return replace(
-            self,
-            ladder=replace(self.ladder, bandwidths=self.ladder.bandwidths[one]),
-            weights=self.weights[one],
-            predictor=self.predictor.experts(one),
-            constants=self.constants[one],
-        )
+        return ForceExperts(self.weights[one], self.labels, self.predictor.experts(one), self.constants[one])
 
     def predict(self, R: Positions) -> EnergiesForces:
         """Posterior mean of energies and forces."""
@@ -91,90 +69,62 @@ class ForceExperts:
         return EnergiesForces(energies + self.constants[:, None], forces)
 
 
-def energy_constants(
-    predictor: Predictor, data: LabelledMolecules, mean: Scalar, labels: Labels
-) -> Float[Tensor, " L"]:
-    """mu; or, learned from forces alone, the mean difference between known energies and integrated forces.
-
-    Where no energies are known they are mu on average: all experts then have the same zero of energy, as a gate needs.
-    """
-    if labels.energies:
-        return mean.expand(len(predictor.bandwidths))
-    known = mean if data.energies is None else data.energies
-    return (known - predictor.at(data.geometry).energies).mean(1)
-
-
-def dense_experts(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, *, tolerance: float = TOLERANCE
-) -> ForceExperts:
+def dense_experts(problem: Problem, *, tolerance: float = TOLERANCE) -> ForceExperts:
     """Experts given all labels.
 
     Few labels take a Cholesky factor: O((n w)^3) time and memory of two kernel matrices. Weights of more labels come
     from `solver.solved`, to within the tolerance.
     """
-    number = ladder.labels.width(data.geometry.number_of_atoms) * len(data.geometry.values)
-    if number >= FEWEST_ITERATED:
-        alone = [replace(ladder, bandwidths=sigma[None]) for sigma in ladder.bandwidths]
-        weights = [_iterated(data, each, hyperparameters, tolerance) for each in alone]
-    else:
-        weights = _factored(data, ladder, hyperparameters)
-    return _assembled(data, ladder, hyperparameters, weights)
+    geometry = problem.data.geometry
+    if problem.labels.width(geometry.number_of_atoms) * len(geometry.values) < FEWEST_ITERATED:
+        return _assembled(problem, _factored(problem))
+    alone = [replace(problem, bandwidths=sigma[None]) for sigma in problem.bandwidths]
+    return _assembled(problem, [_iterated(each, tolerance) for each in alone])
 
 
-def dense_experts_and_left_out(
-    data: LabelledMolecules,
-    ladder: Ladder,
-    hyperparameters: Hyperparameters,
-    on_status: Callable[[str], None] = logger.info,
-) -> tuple[ForceExperts, Float[Tensor, "L n w"]]:
+def dense_experts_and_left_out(problem: Problem) -> tuple[ForceExperts, Float[Tensor, "L n w"]]:
     """Experts, and their predictions of all labels of each configuration without it."""
-    directions = ShapeDirections.of(data.geometry, ladder.labels)
-    residual = directions.reduced(data.residual(ladder.labels, hyperparameters.mean))
-    weights, left_out = [], []
-    for number, expert in enumerate(conditioned(data, ladder, hyperparameters, directions)):
-        on_status(
-            f"expert {number + 1} of {len(ladder.bandwidths)}: leaving out each of {len(residual)} configurations"
-        )
+    directions, residual = problem.directions, problem.residual
+    weights, left_out = list[Tensor](), list[Tensor]()
+    for expert in conditioned(problem):
+        number = len(weights) + 1
+        logger.info("expert %d of %d: %d configurations left out", number, len(problem.bandwidths), len(residual))
         weights.append(directions.expanded(expert.weights).flatten())
         covariance = torch.cholesky_inverse(torch.linalg.cholesky(precision_blocks(expert.factor, residual.shape[1])))
         left_out.append(directions.expanded(residual - (covariance @ expert.weights[..., None])[..., 0]))
         del expert  # its factor, before the next is made
-    mean = torch.stack(left_out)
-    if ladder.labels.energies:
-        mean[..., 0] += hyperparameters.mean
-    return _assembled(data, ladder, hyperparameters, weights), mean
+    return _assembled(problem, weights), with_mean(problem, torch.stack(left_out))
 
 
-def _assembled(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, weights: list[Float[Tensor, " m"]]
-) -> ForceExperts:
-    scaled = hyperparameters.scale * torch.stack(weights)
-    return ForceExperts.of(scaled, data.geometry, ladder.labels, ladder=ladder, data=data, mean=hyperparameters.mean)
+def with_mean(problem: Problem, left_out: Float[Tensor, "L n w"]) -> Float[Tensor, "L n w"]:
+    """Predictions less mu, with mu added in place."""
+    if problem.labels.energies:
+        left_out[..., 0] += problem.hyperparameters.mean
+    return left_out
 
 
-def _factored(data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters) -> list[Float[Tensor, " m"]]:
+def _assembled(problem: Problem, weights: list[Float[Tensor, " m"]]) -> ForceExperts:
+    scaled = problem.hyperparameters.scale * torch.stack(weights)
+    return ForceExperts.of(problem, scaled, problem.data.geometry, problem.labels)
+
+
+def _factored(problem: Problem) -> list[Float[Tensor, " m"]]:
     """alpha of every expert by a Cholesky factor."""
-    directions = ShapeDirections.of(data.geometry, ladder.labels)
     weights = []
-    for expert in conditioned(data, ladder, hyperparameters, directions):
-        weights.append(directions.expanded(expert.weights).flatten())
+    for expert in conditioned(problem):
+        weights.append(problem.directions.expanded(expert.weights).flatten())
         del expert  # its factor, before the next is made
     return weights
 
 
-def _iterated(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, tolerance: float
-) -> Float[Tensor, " m"]:
+def _iterated(problem: Problem, tolerance: float) -> Float[Tensor, " m"]:
     """alpha of one expert by conjugate gradients or, where these do not converge, by a factor."""
-    sigma, labels = ladder.bandwidths[0], ladder.labels
-    weights, residual, iterations = solved(
-        data, ladder.kernel, bandwidth=sigma, labels=labels, hyperparameters=hyperparameters, tolerance=tolerance
-    )
+    weights, residual, iterations = solved(problem, tolerance=tolerance)
     if residual <= SLACK * tolerance:
         return weights
     message = "conjugate gradients have a residual of %.1e after %d iterations; using a Cholesky factor"
     logger.warning(message, residual, iterations)
-    return _factored(data, ladder, hyperparameters)[0]
+    return _factored(problem)[0]
 
 
 class Conditioned(NamedTuple):
@@ -184,16 +134,14 @@ class Conditioned(NamedTuple):
     weights: Float[Tensor, "n v"]  # alpha
 
 
-def conditioned(
-    data: LabelledMolecules, ladder: Ladder, hyperparameters: Hyperparameters, directions: ShapeDirections
-) -> Iterator[Conditioned]:
+def conditioned(problem: Problem) -> Iterator[Conditioned]:
     """One expert after the other, so that at most one factor has to be in memory."""
-    residual = directions.reduced(data.residual(ladder.labels, hyperparameters.mean))
+    residual = problem.residual
     at_once = max(1, MATRIX_ENTRIES // residual.numel() ** 2)
-    for some in ladder.bandwidths.split(at_once):
-        K = covariance_along(ladder.kernel, directions.moves, bandwidths=some)
-        for C in K.mul_(hyperparameters.scale):
-            C.diagonal().add_(hyperparameters.noise)
+    for some in problem.bandwidths.split(at_once):
+        K = covariance_along(problem.kernel, problem.directions.moves, bandwidths=some)
+        for C in K.mul_(problem.hyperparameters.scale):
+            C.diagonal().add_(problem.hyperparameters.noise)
             factor = label_factor(C)
             weights = torch.cholesky_solve(residual.flatten()[:, None], factor)[:, 0]
             yield Conditioned(factor, weights.view_as(residual))

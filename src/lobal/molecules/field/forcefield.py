@@ -210,5 +210,5 @@ def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
 
 def _gate_from(tensors: dict[str, Tensor], n_experts: int) -> MolecularGate:
     points, width, scale, mean, whitened_mean = (tensors[name] for name in GATE_TENSORS)
-    features = GateFeatures.at(points, width=width, permutations=tensors["permutations"])
+    features = GateFeatures(points=points, width=width, permutations=tensors["permutations"])
     return MolecularGate(features=features, scale=scale, channel=Channel(mean, whitened_mean), n_experts=n_experts)

@@ -51,24 +51,23 @@ class GateFeatures:
     """phi(z) = R^-1 k(Z, z), with R R^T = k(Z, Z), under an isotropic Gaussian kernel of one width."""
 
     points: Float[Tensor, "m D"]  # Z, as descriptors
-    kernel: MolecularKernel
-    factor: Float[Tensor, "m m"]  # R
+    width: Scalar
+    permutations: Permutations
 
-    @classmethod
-    def at(cls, points: Float[Tensor, "m D"], *, width: Scalar, permutations: Permutations) -> "GateFeatures":
-        """Features at inducing configurations; factors their kernel matrix."""
-        isotropic = width.expand(points.shape[1]).contiguous()
-        kernel = MolecularKernel(radial=gaussian, shared_bandwidth=isotropic, permutations=permutations)
-        return cls(points=points, kernel=kernel, factor=safe_cholesky(_energies(kernel, points, points)).lower)
+    @cached_property
+    def kernel(self) -> MolecularKernel:
+        """Isotropic."""
+        isotropic = self.width.expand(self.points.shape[1]).contiguous()
+        return MolecularKernel(radial=gaussian, shared_bandwidth=isotropic, permutations=self.permutations)
+
+    @cached_property
+    def factor(self) -> Float[Tensor, "m m"]:
+        """R."""
+        return safe_cholesky(_energies(self.kernel, self.points, self.points)).lower
 
     def __call__(self, values: Float[Tensor, "n D"]) -> Float[Tensor, "n m"]:
         """Features of configurations given by their descriptors."""
         return whitened(self.factor[None], _energies(self.kernel, values, self.points)[None])[0]
-
-    @property
-    def width(self) -> Scalar:
-        """The bandwidth of the kernel."""
-        return self.kernel.shared_bandwidth[0]
 
 
 def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]) -> Float[Tensor, "n m"]:
@@ -94,18 +93,9 @@ class MolecularGate:
 
     def to(self, device: torch.device) -> "MolecularGate":
         """The same gate on a device."""
-        kernel = self.features.kernel
-        features = GateFeatures(
-            points=self.features.points.to(device),
-            kernel=replace(
-                kernel,
-                shared_bandwidth=kernel.shared_bandwidth.to(device),
-                permutations=kernel.permutations.to(device),
-            ),
-            factor=self.features.factor.to(device),
-        )
+        parts = {name: getattr(self.features, name).to(device) for name in ("points", "width", "permutations")}
         channel = Channel(*(part.to(device) for part in self.channel))
-        return replace(self, features=features, scale=self.scale.to(device), channel=channel)
+        return replace(self, features=GateFeatures(**parts), scale=self.scale.to(device), channel=channel)
 
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""

@@ -111,7 +111,7 @@ def fit_gate(
     distance = typical_distance(values, permutations)
     least = math.inf
     for width in settings.gate_widths:
-        features = GateFeatures.at(points, width=width * distance, permutations=permutations)
+        features = GateFeatures(points=points, width=width * distance, permutations=permutations)
         phi = features(values)
         for scale in settings.gate_scales:
             loss = _held_out_loss(features, phi, geometry, residuals, utility, scale)

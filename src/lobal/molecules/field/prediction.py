@@ -22,7 +22,7 @@ from lobal.core.kernels import rows_at_once
 from lobal.molecules.field.kernel import MolecularKernel, Scales
 from lobal.molecules.field.labels import EnergiesForces, Labels, split_labels
 from lobal.molecules.field.radial import Radial, RadialKernel
-from lobal.molecules.geometry.descriptor import Geometry, describe, jacobian_product, transposed_product
+from lobal.molecules.geometry.descriptor import Geometry, jacobian_product, transposed_product
 from lobal.molecules.geometry.permutations import descriptor_permutations
 
 
@@ -103,10 +103,6 @@ class Predictor:
             offsets=self.offsets[some],
             energies=None if self.energies is None else self.energies[some],
         )
-
-    def __call__(self, R: Float[Tensor, "..."]) -> EnergiesForces:
-        """Energies and forces of configurations (n, N, 3)."""
-        return self.at(describe(R))
 
     def at(self, geometry: Geometry) -> EnergiesForces:
         """Energies and forces of configurations already described."""

@@ -24,11 +24,9 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.linalg import safe_cholesky
-from lobal.experts.interface import Hyperparameters
-from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.kernel import BLOCK_ENTRIES, GPU_BLOCK_ENTRIES, MolecularKernel, Moves, covariance_along
-from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import Radial
 from lobal.molecules.geometry.clustering import far_apart
 
@@ -60,27 +58,18 @@ class Solution(NamedTuple):
     iterations: int
 
 
-def solved(
-    data: LabelledMolecules,
-    kernel: MolecularKernel,
-    *,
-    bandwidth: Scalar,
-    labels: Labels,
-    hyperparameters: Hyperparameters,
-    tolerance: float = TOLERANCE,
-) -> Solution:
-    """Weights of all labels, as a Cholesky factor gives them, but zero along directions that change no shape.
+def solved(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
+    """Weights of all labels for the first bandwidth, as a Cholesky factor gives them; zero where no shape changes.
 
     O(n^2 |G| D) time an iteration, and memory without any n^2 N^2.
     """
-    directions = ShapeDirections.of(data.geometry, labels)
-    y = directions.reduced(data.residual(labels, hyperparameters.mean))
-    scale, noise = hyperparameters.scale, hyperparameters.noise
-    K = CovarianceOperator.of(kernel, directions.moves, bandwidth=bandwidth, scale=scale)
-    P = Elimination.of(kernel, directions.moves, bandwidth=bandwidth, scale=scale, noise=noise)
+    moves, y, bandwidth = problem.directions.moves, problem.residual, problem.bandwidths[0]
+    _, scale, noise = problem.hyperparameters
+    K = CovarianceOperator.of(problem.kernel, moves, bandwidth=bandwidth, scale=scale)
+    P = Elimination.of(problem.kernel, moves, bandwidth=bandwidth, scale=scale, noise=noise)
     alpha, residual, iterations = conjugate_gradients(lambda w: K(w) + noise * w, P, y, tolerance=tolerance)
     logger.info("%d labels: residual %.1e after %d iterations", y.numel(), residual, iterations)
-    return Solution(directions.expanded(alpha).flatten(), residual, iterations)
+    return Solution(problem.directions.expanded(alpha).flatten(), residual, iterations)
 
 
 def conjugate_gradients(

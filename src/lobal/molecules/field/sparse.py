@@ -13,9 +13,8 @@ H_i = (lambda / v) Phi_i A^-1 Phi_i^T: labels are missed by (I - H_i)^-1 r_i.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -24,11 +23,11 @@ from torch import Tensor
 from lobal.core.arrays import Scalar
 from lobal.core.kernels import rows_at_once
 from lobal.core.linalg import whitened
-from lobal.experts.interface import Hyperparameters
 from lobal.molecules.field.directions import ShapeDirections
-from lobal.molecules.field.expert import ForceExperts, Ladder, label_factor
-from lobal.molecules.field.kernel import MolecularKernel, Moves, covariance_along
-from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.expert import ForceExperts, label_factor, with_mean
+from lobal.molecules.field.kernel import Moves, covariance_along
+from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.geometry.descriptor import Geometry
 
 logger = logging.getLogger(__name__)
@@ -37,49 +36,7 @@ logger = logging.getLogger(__name__)
 JITTER = 1e-2
 
 
-class Features(NamedTuple):
-    """The map from labels to whitened features, for one bandwidth; there are p = m (3 N - 5) inducing values."""
-
-    kernel: MolecularKernel
-    bandwidth: Scalar
-    inducing: Moves
-    factor: Float[Tensor, "p p"]  # R
-
-    @classmethod
-    def at(cls, kernel: MolecularKernel, inducing: Moves, *, bandwidth: Scalar, jitter: Scalar) -> "Features":
-        """Factors the covariance of the inducing values, with the jitter on its diagonal."""
-        K_zz = covariance_along(kernel, inducing, bandwidths=bandwidth[None])[0]
-        K_zz.diagonal().add_(jitter)
-        return cls(kernel, bandwidth, inducing, label_factor(K_zz))
-
-    def __call__(self, moves: Moves) -> Float[Tensor, "labels p"]:
-        """Phi, in the order of `covariance_along`."""
-        K_nz = covariance_along(self.kernel, moves, self.inducing, bandwidths=self.bandwidth[None])
-        return whitened(self.factor[None], K_nz)[0]
-
-
-class Part(NamedTuple):
-    """Some configurations and their labels."""
-
-    moves: Moves
-    y: Float[Tensor, "k v"]  # v^-1/2 (y - mu), forces along the directions
-
-
-class Solved(NamedTuple):
-    """One expert given all labels: A and the whitened inducing values, of prior variance one."""
-
-    factor: Float[Tensor, "p p"]  # T
-    values: Float[Tensor, " p"]  # lambda^1/2 A^-1 Phi^T (y - mu) / v
-    weights: Float[Tensor, " p"]  # lambda^1/2 R^-T times them: of covariances with inducing values
-
-
-def sparse_experts_and_left_out(
-    data: LabelledMolecules,
-    inducing: Geometry,
-    ladder: Ladder,
-    hyperparameters: Hyperparameters,
-    on_status: Callable[[str], None] = logger.info,
-) -> tuple[ForceExperts, Float[Tensor, "L n w"]]:
+def sparse_experts_and_left_out(problem: Problem, inducing: Geometry) -> tuple[ForceExperts, Float[Tensor, "L n w"]]:
     """Experts, and their predictions of all labels of each configuration without it; inducing ones stay inducing.
 
     O(n m^2 N^3) time, and memory without any n m.
@@ -87,85 +44,75 @@ def sparse_experts_and_left_out(
     Raises:
         ValueError: there are no inducing configurations, or these or the data are of another molecule than the kernel.
     """
-    fit, n = _Fit.of(data, inducing, ladder, hyperparameters), len(data.geometry.values)
-    weights, left_out = [], []
-    for number, sigma in enumerate(ladder.bandwidths):
-        on_status(f"expert {number + 1} of {len(ladder.bandwidths)}: leaving out each of {n} configurations")
-        features = fit.features(sigma)
-        solved = fit.solved(features)
-        weights.append(fit.inducing.expanded(solved.weights.view(len(inducing.values), -1)).flatten())
-        left_out.append(fit.left_out(features, solved))
-    mean = torch.stack(left_out)
-    if ladder.labels.energies:
-        mean[..., 0] += hyperparameters.mean
-    rows = torch.stack(weights)
-    experts = ForceExperts.of(rows, inducing, Labels.BOTH, ladder=ladder, data=data, mean=hyperparameters.mean)
-    return experts, mean
+    for geometry in (problem.data.geometry, inducing):
+        problem.kernel.check(geometry)
+    if len(inducing.values) == 0:
+        raise ValueError("sparse experts need at least one inducing configuration, got none")
+    directions, weights, left_out = ShapeDirections.of(inducing, Labels.BOTH), [], []
+    for number, sigma in enumerate(problem.bandwidths, start=1):
+        n = len(problem.residual)
+        logger.info("expert %d of %d: %d configurations left out", number, len(problem.bandwidths), n)
+        expert = _SparseExpert.of(problem, directions.moves, sigma)
+        weights.append(directions.expanded(expert.weights().view(len(inducing.values), -1)).flatten())
+        left_out.append(expert.left_out())
+    experts = ForceExperts.of(problem, torch.stack(weights), inducing, Labels.BOTH)
+    return experts, with_mean(problem, torch.stack(left_out))
 
 
 @dataclass(frozen=True)
-class _Fit:
-    """Everything that the experts of a ladder have in common."""
+class _SparseExpert:
+    """One expert given all labels; there are p = m (3 N - 5) inducing values, of prior variance one when whitened."""
 
-    data: LabelledMolecules
-    directions: ShapeDirections  # of the data
-    inducing: ShapeDirections
-    ladder: Ladder
-    hyperparameters: Hyperparameters
+    problem: Problem
+    bandwidth: Scalar
+    inducing: Moves
+    inducing_factor: Float[Tensor, "p p"]  # R
+    factor: Float[Tensor, "p p"]  # T
+    values: Float[Tensor, " p"]  # lambda^1/2 A^-1 Phi^T (y - mu) / v, the whitened inducing values
 
     @classmethod
-    def of(
-        cls, data: LabelledMolecules, inducing: Geometry, ladder: Ladder, hyperparameters: Hyperparameters
-    ) -> "_Fit":
-        for geometry in (data.geometry, inducing):
-            ladder.kernel.check(geometry)
-        if len(inducing.values) == 0:
-            raise ValueError("sparse experts need at least one inducing configuration, got none")
-        directions = ShapeDirections.of(data.geometry, ladder.labels)
-        return cls(data, directions, ShapeDirections.of(inducing, Labels.BOTH), ladder, hyperparameters)
-
-    def features(self, bandwidth: Scalar) -> Features:
-        jitter = JITTER * self.hyperparameters.noise / self.hyperparameters.scale
-        return Features.at(self.ladder.kernel, self.inducing.moves, bandwidth=bandwidth, jitter=jitter)
-
-    def parts(self) -> Iterator[Part]:
-        """As many configurations at a time as have features in so much memory."""
-        residual = self.directions.reduced(self.data.residual(self.ladder.labels, self.hyperparameters.mean))
-        inducing_values = self.inducing.moves.width * len(self.inducing.moves.values)
-        step = rows_at_once(inducing_values * residual.shape[1], residual.device)
-        for start in range(0, len(residual), step):
-            rows = slice(start, start + step)
-            yield Part(self.directions.moves.at(rows), residual[rows] / self.hyperparameters.noise.sqrt())
-
-    def scaled(self, features: Features, part: Part) -> Float[Tensor, "labels p"]:
-        """(lambda / v)^1/2 Phi."""
-        return features(part.moves) * (self.hyperparameters.scale.sqrt() / self.hyperparameters.noise.sqrt())
-
-    def solved(self, features: Features) -> Solved:
-        A = torch.eye(len(features.factor), dtype=features.factor.dtype, device=features.factor.device)
+    def of(cls, problem: Problem, inducing: Moves, bandwidth: Scalar) -> "_SparseExpert":
+        K_zz = covariance_along(problem.kernel, inducing, bandwidths=bandwidth[None])[0]
+        K_zz.diagonal().add_(JITTER * problem.hyperparameters.noise / problem.hyperparameters.scale)
+        R = label_factor(K_zz)
+        A = torch.eye(len(R), dtype=R.dtype, device=R.device)
         right_side = A.new_zeros(len(A))
-        for part in self.parts():
-            Phi = self.scaled(features, part)
+        for Phi, y in _parts(problem, inducing, bandwidth, R):
             A.addmm_(Phi.mT, Phi)
-            right_side.addmv_(Phi.mT, part.y.flatten())
+            right_side.addmv_(Phi.mT, y.flatten())
         T = label_factor(A)
-        values = torch.cholesky_solve(right_side[:, None], T)
-        weights: Tensor = torch.linalg.solve_triangular(features.factor.mT, values, upper=True)
-        return Solved(T, values[:, 0], self.hyperparameters.scale.sqrt() * weights[:, 0])
+        return cls(problem, bandwidth, inducing, R, T, torch.cholesky_solve(right_side[:, None], T)[:, 0])
 
-    def left_out(self, features: Features, solved: Solved) -> Float[Tensor, "n w"]:
+    def weights(self) -> Float[Tensor, " p"]:
+        """lambda^1/2 R^-T times the values: of covariances with inducing values."""
+        weights: Tensor = torch.linalg.solve_triangular(self.inducing_factor.mT, self.values[:, None], upper=True)
+        return self.problem.hyperparameters.scale.sqrt() * weights[:, 0]
+
+    def left_out(self) -> Float[Tensor, "n w"]:
         """Predicted labels less mu."""
-        parts = [self._left_out(self.scaled(features, part), solved, part.y) for part in self.parts()]
-        return self.directions.expanded(self.hyperparameters.noise.sqrt() * torch.cat(parts))
+        parts = []
+        for Phi, y in _parts(self.problem, self.inducing, self.bandwidth, self.inducing_factor):
+            H = _own_products(whitened(self.factor[None], Phi[None])[0], y.shape[1])
+            explained = _own_products(Phi, y.shape[1])
+            missed = _inverse_of_rest(H, explained) @ (y - (Phi @ self.values).view_as(y))[..., None]
+            parts.append(y - missed[..., 0])
+        return self.problem.directions.expanded(self.problem.hyperparameters.noise.sqrt() * torch.cat(parts))
 
-    def _left_out(
-        self, Phi: Float[Tensor, "labels p"], solved: Solved, y: Float[Tensor, "k v"]
-    ) -> Float[Tensor, "k v"]:
-        """The same of some configurations along the directions, in units of the noise."""
-        H = _own_products(whitened(solved.factor[None], Phi[None])[0], y.shape[1])
-        explained = _own_products(Phi, y.shape[1])
-        missed = _inverse_of_rest(H, explained) @ (y - (Phi @ solved.values).view_as(y))[..., None]
-        return y - missed[..., 0]
+
+def _parts(
+    problem: Problem, inducing: Moves, bandwidth: Scalar, R: Float[Tensor, "p p"]
+) -> Iterator[tuple[Float[Tensor, "labels p"], Float[Tensor, "k v"]]]:
+    """(lambda / v)^1/2 Phi and v^-1/2 (y - mu), of as many configurations at a time as have features in so much memory.
+
+    Labels are in the order of `covariance_along`.
+    """
+    residual, scale, noise = problem.residual, problem.hyperparameters.scale, problem.hyperparameters.noise
+    step = rows_at_once(len(R) * residual.shape[1], residual.device)
+    for start in range(0, len(residual), step):
+        rows = slice(start, start + step)
+        moves = problem.directions.moves.at(rows)
+        K_nz = covariance_along(problem.kernel, moves, inducing, bandwidths=bandwidth[None])
+        yield whitened(R[None], K_nz)[0] * (scale.sqrt() / noise.sqrt()), residual[rows] / noise.sqrt()
 
 
 def _own_products(rows: Float[Tensor, "labels p"], width: int) -> Float[Tensor, "k w w"]:

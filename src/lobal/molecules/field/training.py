@@ -1,7 +1,6 @@
 """From labelled configurations to a force field: symmetries, Sigma_E, experts of several bandwidths, a gate."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,17 +13,17 @@ from lobal.core.arrays import resolve_device
 from lobal.molecules.density import intrinsic_dimension
 from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
 from lobal.molecules.field.evaluation import Errors, errors_on
-from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts_and_left_out
+from lobal.molecules.field.expert import ForceExperts, dense_experts_and_left_out
 from lobal.molecules.field.forcefield import ForceField, fingerprints
 from lobal.molecules.field.gate import MolecularGate
-from lobal.molecules.field.hyperparameters import label_hyperparameters
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.mixture import Residuals, fit_gate
+from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import radial_kernel_named
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.sparse import sparse_experts_and_left_out
-from lobal.molecules.field.trials import FEW, NOISE, Choice, ValidationTrials, best_choice, fitted_expert
+from lobal.molecules.field.trials import FEW, NOISE, Choice, best_choice, fitted_expert, validation_trials
 from lobal.molecules.geometry.clustering import inducing_rows, number_distinct
 from lobal.molecules.geometry.descriptor import Geometry
 from lobal.molecules.geometry.permutations import Permutations, symmetrised_bandwidth
@@ -50,7 +49,6 @@ def train(
     n: int = 500,
     validation: int = 200,
     seed: int = 0,
-    on_status: Callable[[str], None] = logger.info,
 ) -> Trained:
     """A force field from configurations drawn at random, validated on others.
 
@@ -60,14 +58,13 @@ def train(
         n: configurations to learn from, if there are as many.
         validation: configurations to choose bandwidth and noise by, at most a fifth of all.
         seed: of everything random.
-        on_status: callback for status messages.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
     learned, held_out = split(trajectory, n=n, validation=validation, seed=seed)
     generator = torch.Generator().manual_seed(seed)
-    force_field = fit_force_field(learned, settings, validation=held_out, generator=generator, on_status=on_status)
+    force_field = fit_force_field(learned, settings, validation=held_out, generator=generator)
     errors = errors_on(force_field, held_out)
     about = {"validation": len(held_out), "seed": seed, "errors": errors._asdict()}
     return Trained(replace(force_field, about=force_field.about | about), errors)
@@ -105,7 +102,6 @@ def fit_force_field(
     permutations: Permutations | None = None,
     validation: Trajectory | None = None,
     generator: torch.Generator,
-    on_status: Callable[[str], None] = logger.info,
 ) -> ForceField:
     """A force field given all labels of the configurations.
 
@@ -117,14 +113,31 @@ def fit_force_field(
         validation: configurations by which a single dense expert has its bandwidth and noise, and others their noise
             where labels are not exact; without any the settings say.
         generator: source of everything random.
-        on_status: callback for status messages.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
-    fit = _Fit.begun(learned, settings, shared_bandwidth, permutations, generator, on_status)
+    data = learned.labelled(resolve_device(settings.device))
+    default = Labels.ENERGIES if data.forces is None else Labels.FORCES
+    labels = default if settings.labels is None else Labels.named(settings.labels)
+    if permutations is None:
+        logger.info("looking for symmetries of %d configurations", len(learned))
+        permutations = permutation_group(learned.R, learned.species)
+    permutations = permutations.to(data.geometry.values.device)
+    radial = radial_kernel_named(settings.kernel)
+    if shared_bandwidth is None and settings.anisotropy is None:
+        shared_bandwidth = isotropic_bandwidth(data.geometry.values, permutations)
+    elif shared_bandwidth is None:
+        logger.info("training the bandwidths of all pairs of atoms")
+        m, folds, tied = settings.anisotropy_size, settings.anisotropy_folds, settings.anisotropy == "tied"
+        shared_bandwidth = trained_bandwidth(
+            data, radial, permutations, labels=labels, generator=generator, m=m, folds=folds, tied=tied
+        )
+    Sigma = shared_bandwidth.to(data.geometry.values)
+    kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
+    fit = _Fit(learned, data, kernel, labels, settings, generator)
     choice = None if validation is None else fit.choice(validation)
-    on_status(f"learning from {len(learned)} configurations")
+    logger.info("learning from %d configurations", len(learned))
     if choice is not None and not settings.mixture and settings.inducing is None:
         return fit.single(choice)
     return fit.ladder(settings.noise if choice is None or choice.noise <= NOISE else choice.noise)
@@ -140,50 +153,11 @@ class _Fit:
     labels: Labels
     settings: ForceFieldSettings
     generator: torch.Generator
-    on_status: Callable[[str], None]
-
-    @classmethod
-    def begun(
-        cls,
-        learned: Trajectory,
-        settings: ForceFieldSettings,
-        shared_bandwidth: Float[Tensor, " D"] | None,
-        permutations: Permutations | None,
-        generator: torch.Generator,
-        on_status: Callable[[str], None],
-    ) -> "_Fit":
-        """Find symmetries and Sigma_E, where they are not given."""
-        device = resolve_device(settings.device)
-        data = learned.labelled(device)
-        default = Labels.ENERGIES if data.forces is None else Labels.FORCES
-        labels = default if settings.labels is None else Labels.named(settings.labels)
-        if permutations is None:
-            on_status(f"looking for symmetries of {len(learned)} configurations")
-            permutations = permutation_group(learned.R, learned.species)
-        permutations, radial = permutations.to(device), radial_kernel_named(settings.kernel)
-        if shared_bandwidth is None and settings.anisotropy is None:
-            shared_bandwidth = isotropic_bandwidth(data.geometry.values, permutations)
-        elif shared_bandwidth is None:
-            on_status("training the bandwidths of all pairs of atoms")
-            shared_bandwidth = trained_bandwidth(
-                data,
-                radial,
-                permutations,
-                labels=labels,
-                generator=generator,
-                m=settings.anisotropy_size,
-                folds=settings.anisotropy_folds,
-                tied=settings.anisotropy == "tied",
-                on_status=on_status,
-            )
-        Sigma = shared_bandwidth.to(data.geometry.values)
-        kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
-        return cls(learned, data, kernel, labels, settings, generator, on_status)
 
     def choice(self, validation: Trajectory) -> Choice:
         """Bandwidth and noise of a single dense expert, by validation."""
         others = validation.labelled(self.data.geometry.values.device)
-        trials = ValidationTrials(self.kernel, self.labels, self.data, others, self.on_status)
+        trials = validation_trials(self.kernel, self.labels, self.data, others)
         # Sparse experts are for more configurations than trials, which are dense, should learn from.
         n, m = len(self.learned), self.settings.inducing
         return best_choice(trials, n if m is None else min(n, 4 * max(FEW, m)))
@@ -197,27 +171,25 @@ class _Fit:
         """Experts of all bandwidths, dense or sparse: a mixture, or the one of least leave-one-out error."""
         data, settings = self.data, self.settings
         bandwidths = self.kernel.shared_bandwidth.new_tensor(settings.bandwidths)
-        ladder = Ladder(kernel=self.kernel, bandwidths=bandwidths, labels=self.labels)
-        middle = bandwidths[len(bandwidths) // 2]
-        hyperparameters = label_hyperparameters(data, self.kernel, self.labels, bandwidth=middle, noise=noise)
+        problem = Problem.of(data, self.labels, self.kernel, bandwidths, noise=noise)
         rows, about = None, dict[str, Any]()
         if settings.inducing is None:
-            experts, left_out = dense_experts_and_left_out(data, ladder, hyperparameters, self.on_status)
+            experts, left_out = dense_experts_and_left_out(problem)
         else:
             rows = spread_out(data.geometry, settings.inducing, self.kernel, generator=self.generator)
             about["inducing"] = len(rows)
-            inducing = data.geometry.at(rows)
-            experts, left_out = sparse_experts_and_left_out(data, inducing, ladder, hyperparameters, self.on_status)
+            experts, left_out = sparse_experts_and_left_out(problem, data.geometry.at(rows))
         residuals, gate = Residuals.of(left_out, data, self.labels), None
-        about |= {"noise": noise, "bandwidths": list(settings.bandwidths), "best_expert": residuals.best_expert()}
+        best = residuals.best_expert()
+        about |= {"noise": noise, "bandwidths": list(settings.bandwidths), "best_expert": best}
         if settings.mixture:
-            self.on_status(f"fitting the gate to {len(self.learned)} configurations")
+            logger.info("fitting the gate to %d configurations", len(self.learned))
             gate = fit_gate(residuals, data.geometry, self.kernel.permutations, settings, generator=self.generator)
             about |= {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item()}
             about |= {"shares": gate.at(data.geometry).mean(0).tolist()}
         else:
-            experts = experts.only(about["best_expert"])
-            about["bandwidth"] = experts.ladder.bandwidths.item()
+            experts = experts.only(best)
+            about["bandwidth"] = settings.bandwidths[best]
         return self._force_field(experts, gate, about, rows)
 
     def _force_field(
@@ -240,8 +212,8 @@ class _Fit:
         return ForceField(
             species=species,
             kernel=self.kernel,
-            bandwidths=experts.ladder.bandwidths,
-            labels=experts.weighted,
+            bandwidths=experts.predictor.bandwidths,
+            labels=experts.labels,
             positions=positions if rows is None else positions[rows],
             weights=experts.weights,
             constants=experts.constants,

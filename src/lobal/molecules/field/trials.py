@@ -5,20 +5,22 @@ configurations. lambda is the variance of the labels by that of the prior, and t
 sGDML's lambda = 1e-10 and sigma = 15 that share is 2e-8 for malonaldehyde: forces are then exact to 0.15 meV/Angstrom.
 """
 
+import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.comparison import is_better
-from lobal.molecules.field.expert import ForceExperts, Ladder, dense_experts
-from lobal.molecules.field.hyperparameters import label_hyperparameters
+from lobal.molecules.field.expert import ForceExperts, dense_experts
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
+from lobal.molecules.field.problem import Problem
+
+logger = logging.getLogger(__name__)
 
 # Configurations that the first trials learn from; a quarter of all, where that is more, those after.
 FEW = 150
@@ -62,31 +64,25 @@ class Trial(NamedTuple):
 Trials: TypeAlias = Callable[[int, float, float], Trial]
 
 
-@final
-@dataclass(frozen=True)
-class ValidationTrials:
-    """Trials of dense experts."""
+def validation_trials(
+    kernel: MolecularKernel, labels: Labels, data: LabelledMolecules, validation: LabelledMolecules
+) -> Trials:
+    """Trials of dense experts: validation errors after learning from the first n configurations."""
 
-    kernel: MolecularKernel
-    labels: Labels
-    data: LabelledMolecules
-    validation: LabelledMolecules
-    on_status: Callable[[str], None]
-
-    def __call__(self, n: int, bandwidth: float, noise: float) -> Trial:
-        """Validation errors after learning from the first n configurations."""
-        part, choice = self.data.part(slice(n)), Choice(bandwidth, noise, 0.0)
-        experts = fitted_expert(self.kernel, part, self.labels, choice, tolerance=TRIED)
-        energies, forces = experts.predictor.at(self.validation.geometry)
-        if self.labels.forces and self.validation.forces is not None:
-            off = forces[0] - self.validation.forces
+    def trial(n: int, bandwidth: float, noise: float) -> Trial:
+        choice = Choice(bandwidth, noise, 0.0)
+        experts = fitted_expert(kernel, data.part(slice(n)), labels, choice, tolerance=TRIED)
+        energies, forces = experts.predictor.at(validation.geometry)
+        if labels.forces and validation.forces is not None:
+            off = (forces[0] - validation.forces).flatten(1)
         else:
-            off = energies[0] - self.validation.residual(Labels.ENERGIES, experts.constants[0])[:, 0]
-        trial = Trial(bandwidth, noise, off.square().flatten(1).mean(1) if off.ndim > 1 else off.square())
-        self.on_status(
-            f"bandwidth {bandwidth:.3g} Sigma_E, noise {noise:.0e}, {n} configurations: error {trial.error:.4f}"
-        )
-        return trial
+            off = energies[0, :, None] - validation.residual(Labels.ENERGIES, experts.constants[0])
+        tried = Trial(bandwidth, noise, off.square().mean(1))
+        words = "bandwidth %.3g Sigma_E, noise %.0e, %d configurations: error %.4f"
+        logger.info(words, bandwidth, noise, n, tried.error)
+        return tried
+
+    return trial
 
 
 def best_choice(trials: Trials, n: int) -> Choice:
@@ -148,9 +144,8 @@ def fitted_expert(
     Without a tolerance, conjugate gradients leave a small share of the expected error.
     """
     bandwidths = data.geometry.values.new_tensor([choice.bandwidth])
-    hyperparameters = label_hyperparameters(data, kernel, labels, bandwidth=bandwidths[0], noise=choice.noise)
+    problem = Problem.of(data, labels, kernel, bandwidths, noise=choice.noise)
     if tolerance is None:
-        deviation = math.sqrt(hyperparameters.noise.item() / choice.noise)  # of the labels
+        deviation = math.sqrt(problem.hyperparameters.noise.item() / choice.noise)  # of the labels
         tolerance = min(max(FINAL * choice.error / deviation, SMALLEST_RESIDUAL), TRIED)
-    ladder = Ladder(kernel=kernel, bandwidths=bandwidths, labels=labels)
-    return dense_experts(data, ladder, hyperparameters, tolerance=tolerance)
+    return dense_experts(problem, tolerance=tolerance)

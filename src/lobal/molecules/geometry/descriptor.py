@@ -12,11 +12,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lobal.core.arrays import resolve_device
+
 Positions: TypeAlias = Float[Tensor, "n N 3"]
 Descriptors: TypeAlias = Float[Tensor, "n D"]  # D = N (N - 1) / 2
 
 # Atoms nearer to each other than this share of the molecule's extent have lost the digits of their direction.
 SMALLEST_DISTANCE = 1e-7
+# Configurations described at a time: a file may hold hundreds of thousands.
+DESCRIBED_TOGETHER = 4096
 
 
 class Geometry(NamedTuple):
@@ -52,19 +56,32 @@ def pair_numbers(number_of_atoms: int, device: torch.device | None = None) -> In
     return numbers
 
 
-def describe(R: Float[Tensor, "..."]) -> Geometry:
-    """Descriptors and compact Jacobian of configurations (n, N, 3).
+def describe(R: Float[Tensor, "..."], *, start: int = 0) -> Geometry:
+    """Descriptors and compact Jacobian of configurations (n, N, 3), which messages number from `start` on.
 
     Raises:
         ValueError: R has another shape, holds NaN or infinite numbers, or two atoms of a configuration coincide.
     """
-    _check(R)
+    _check(R, start)
     first, second = atom_pairs(R.shape[1], R.device)
     difference = R[:, first] - R[:, second]
     distance: Tensor = torch.linalg.vector_norm(difference, dim=-1)
-    _check_apart(distance, first, second)
+    coincide = distance <= SMALLEST_DISTANCE * distance.amax(1, keepdim=True)
+    if coincide.any():
+        row, pair = (int(i) for i in coincide.nonzero()[0])
+        raise ValueError(
+            f"atoms {int(first[pair])} and {int(second[pair])} of configuration {start + row} coincide (distance "
+            f"{distance[row, pair].item():g}); their inverse distance is not defined, remove the configuration"
+        )
     values = distance.reciprocal()
     return Geometry(values, -difference * values.pow(3)[..., None])
+
+
+def descriptors(R: Float[Tensor, "..."], device: str | None = None) -> Descriptors:
+    """Phi of many configurations, on a device; raises what `describe` raises."""
+    starts = range(0, max(1, len(R)), DESCRIBED_TOGETHER)
+    parts = [(R[start : start + DESCRIBED_TOGETHER].to(resolve_device(device)), start) for start in starts]
+    return torch.cat([describe(part, start=start).values for part, start in parts])
 
 
 def distance_matrices(R: Positions) -> Float[Tensor, "n N N"]:
@@ -103,7 +120,7 @@ def transposed_product(geometry: Geometry, slope: Float[Tensor, "*batch n D"]) -
     return ((slope[..., None] * geometry.gradients)[..., numbers, :] * sign[..., None]).sum(-2)
 
 
-def _check(R: Float[Tensor, "..."]) -> None:
+def _check(R: Float[Tensor, "..."], start: int) -> None:
     if R.ndim != 3 or R.shape[1] < 2 or R.shape[2] != 3:
         raise ValueError(
             f"positions must have shape (n, N, 3) with at least 2 atoms, got {tuple(R.shape)}; "
@@ -112,15 +129,5 @@ def _check(R: Float[Tensor, "..."]) -> None:
     if not torch.isfinite(R).all():
         row, atom, _ = (int(i) for i in (~torch.isfinite(R)).nonzero()[0])
         raise ValueError(
-            f"positions must be finite, got {R[row, atom].tolist()} for atom {atom} of configuration {row}"
-        )
-
-
-def _check_apart(distance: Float[Tensor, "n D"], first: Int[Tensor, " D"], second: Int[Tensor, " D"]) -> None:
-    coincide = distance <= SMALLEST_DISTANCE * distance.amax(1, keepdim=True)
-    if coincide.any():
-        row, pair = (int(i) for i in coincide.nonzero()[0])
-        raise ValueError(
-            f"atoms {int(first[pair])} and {int(second[pair])} of configuration {row} coincide (distance "
-            f"{distance[row, pair].item():g}); their inverse distance is not defined, remove the configuration"
+            f"positions must be finite, got {R[row, atom].tolist()} for atom {atom} of configuration {start + row}"
         )

@@ -1,7 +1,7 @@
 """Units of energy and length that files come in; lobal's own are eV and Angstrom."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
 
 # In eV and Angstrom, CODATA 2018; by the names that files use, in lower case.
 ENERGIES = {
@@ -23,39 +23,20 @@ ALIASES = {
 }
 
 
-class Units(NamedTuple):
-    """Units of a file's energies and lengths, in eV and Angstrom."""
-
-    energy: float
-    length: float
-    words: str  # their names, and how they are known
-
-    @property
-    def force(self) -> float:
-        """The unit of forces: energy by length."""
-        return self.energy / self.length
-
-
-def units_named(energy: str, length: str, source: str) -> Units:
-    """The units of those names.
+def unit_named(name: str, known: Mapping[str, float], what: str) -> float:
+    """The unit of that name in lobal's.
 
     Raises:
-        ValueError: a name is not known.
+        ValueError: the name is not known.
     """
-    return Units(
-        _factor(energy, ENERGIES, "energy"), _factor(length, LENGTHS, "length"), f"{energy} and {length}, {source}"
-    )
+    if _plain(name) not in known:
+        raise ValueError(f"the unit of {what} must be one of {', '.join(known)}, got {name!r}")
+    return known[_plain(name)]
 
 
 def is_same_unit(one: str, other: str) -> bool:
     """Whether two names are those of the same unit."""
     return _plain(one) == _plain(other)
-
-
-def _factor(name: str, known: dict[str, float], what: str) -> float:
-    if _plain(name) not in known:
-        raise ValueError(f"the unit of {what} must be one of {', '.join(known)}, got {name!r}")
-    return known[_plain(name)]
 
 
 def _plain(name: str) -> str:
