@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from experiments import malonaldehyde, malonaldehyde_report
 from experiments.malonaldehyde import MODELS, Record, Setting, loaded
 from experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
+from lobal.molecules.density import TEST_DENSITIES
 from lobal.molecules.space import MoleculePool
 from tests.molecules.setting import water
 
@@ -90,16 +91,16 @@ def test_tests_are_on_other_trajectories(data: Path) -> None:
     assert len(set(test.number.tolist())) == 2
 
 
-def test_rows_follow_the_test_distribution_and_more_of_them_begin_with_fewer(data: Path) -> None:
+def test_uniform_tests_weigh_rare_configurations(data: Path) -> None:
+    """And draws take them as often as frequent ones; of more rows, the first are those of fewer."""
     pool, test = loaded(data)
-    for name in ("pool", "uniform"):
-        setting = Setting(space=MoleculePool(pool, test_density=name, width=0.03), test=test)
-        rows = setting.rows(40, seed=0)
-        assert rows.unique().numel() == 40
-        assert rows[:20].tolist() == setting.rows(20, seed=0).tolist()
-        assert (setting.weight is None) == (name == "pool")
-    density = setting.space.candidates(0).pool_density
-    assert density[rows].log().mean() < density.log().mean() - 0.1  # uniform: rare ones as often as frequent ones
+    along, uniform = (Setting(space=MoleculePool(pool, test_density=q, width=0.03), test=test) for q in TEST_DENSITIES)
+    assert along.weight is None
+    assert uniform.weight is not None
+    assert uniform.weight.mean() == pytest.approx(1.0)
+    density, rows = uniform.space.candidates(0).pool_density, uniform.rows(40, seed=0)
+    assert density[rows].log().mean() < density[along.rows(40, seed=0)].log().mean() - 0.1
+    assert rows[:20].tolist() == uniform.rows(20, seed=0).tolist()
 
 
 def test_records_of_other_versions_are_refused(tmp_path: Path) -> None:
