@@ -11,8 +11,7 @@ from numpy import ndarray
 
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve, draw_curve
-from lobal.report.figures import LINES, Draw, Function, draw_prediction, rows_figure
-from lobal.report.profile import line_grid, profile
+from lobal.report.figures import LINES, Draw, Function, draw_prediction, line_grid, profile, rows_figure
 
 
 def comparison_figure(

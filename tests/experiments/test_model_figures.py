@@ -4,7 +4,7 @@ import pytest
 from experiments.figures.models import comparison_figure, learning_curve_panels
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve
-from lobal.report.profile import line_grid
+from lobal.report.figures import line_grid
 from lobal.report.savings import pooled_errors
 
 CURVES = {

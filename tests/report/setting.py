@@ -3,7 +3,7 @@
 import numpy as np
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
-from lobal.report.landscape import Landscape
+from lobal.report.campaign_figures import Landscape
 
 MODEL = MixtureRegressor(n_inducing=20, n_gate_inducing=10)
 

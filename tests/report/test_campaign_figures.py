@@ -4,16 +4,20 @@ import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 
+from lobal import ActiveLearner, Box
+from lobal.report import campaign_figures
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
+    landscape,
     learning_curve_figure,
     logarithmic_ticks,
+    suggested_inputs,
     telling_columns,
     training_histogram_figure,
 )
 from lobal.report.savings import pooled_errors
-from tests.report.setting import invented_landscape
+from tests.report.setting import MODEL, campaign, invented_landscape
 
 CURVES = {
     "random": Curve([100, 200, 400], np.array([[0.4, 0.3, 0.2], [0.5, 0.3, 0.25]])),
@@ -45,8 +49,8 @@ def test_the_guide_has_the_slope_of_the_rate_and_lies_below_all_curves(rate: flo
 
 
 def test_the_histogram_and_both_densities_have_area_one() -> None:
-    landscape = invented_landscape(1)
-    (axes,) = training_histogram_figure(landscape).axes
+    place = invented_landscape(1)
+    (axes,) = training_histogram_figure(place).axes
     area = sum(patch.get_width() * patch.get_height() for bars in axes.containers for patch in bars)
     assert area == pytest.approx(1.0)
     assert len(axes.lines) == 2
@@ -55,21 +59,21 @@ def test_the_histogram_and_both_densities_have_area_one() -> None:
 
 
 def test_a_histogram_without_suggested_points_has_one_kind_of_bar() -> None:
-    landscape = replace(invented_landscape(1), suggested=np.empty((0, 1)))
-    legend = training_histogram_figure(landscape).axes[0].get_legend()
+    place = replace(invented_landscape(1), suggested=np.empty((0, 1)))
+    legend = training_histogram_figure(place).axes[0].get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][:2] == ["labelled, 30", "training density $p_k$"]
 
 
 def test_maps_show_complexity_density_and_labels() -> None:
-    landscape = invented_landscape(2)
-    figure = complexity_panels_figure(landscape)
+    place = invented_landscape(2)
+    figure = complexity_panels_figure(place)
     shown = {axes.get_title(): axes.collections[0] for axes in figure.axes[3:6]}
-    relative = landscape.superior_density / np.median(landscape.superior_density)
+    relative = place.superior_density / np.median(place.superior_density)
     np.testing.assert_array_equal(shown["superior training density, median = 1"].get_array(), np.sort(relative))
     labelled = shown["30 labelled inputs, 10 suggested (rings)"]
     assert isinstance(labelled, PathCollection)
-    np.testing.assert_array_equal(labelled.get_offsets(), landscape.labelled[:, [1, 0]])
+    np.testing.assert_array_equal(labelled.get_offsets(), place.labelled[:, [1, 0]])
 
 
 @pytest.mark.parametrize("even", [np.linspace(1.0, 1.1, 200), np.ones(200)])
@@ -93,8 +97,8 @@ def test_a_logarithmic_scale_has_ticks_to_read_it_by(lower: float, upper: float,
 
 @pytest.mark.parametrize("dimension", [2, 5])
 def test_the_telling_columns_come_in_the_order_of_what_they_tell(dimension: int) -> None:
-    landscape = invented_landscape(dimension, n=2000)
-    assert telling_columns(landscape.points, landscape.complexity) == (dimension - 1, 0)
+    place = invented_landscape(dimension, n=2000)
+    assert telling_columns(place.points, place.complexity) == (dimension - 1, 0)
 
 
 def test_one_column_leaves_no_choice_of_two() -> None:
@@ -110,6 +114,52 @@ def test_panels_name_the_columns_that_complexity_depends_on() -> None:
 
 
 def test_panels_can_be_drawn_of_columns_that_do_not_vary() -> None:
-    landscape = invented_landscape(3)
-    constant = replace(landscape, points=np.ones((200, 3)), complexity=np.ones(200), superior_density=np.ones(200))
+    place = invented_landscape(3)
+    constant = replace(place, points=np.ones((200, 3)), complexity=np.ones(200), superior_density=np.ones(200))
     complexity_panels_figure(constant).draw_without_rendering()
+
+
+def test_the_landscape_repeats_the_learner() -> None:
+    learner = campaign(2)
+    shown = landscape(learner, ["east", "north"])
+    assert shown.names == ("east", "north")
+    np.testing.assert_array_equal(shown.points, learner.candidates.X)
+    np.testing.assert_array_equal(shown.complexity, learner.local_complexity())
+    np.testing.assert_array_equal(shown.superior_density, learner.superior_density())
+    np.testing.assert_array_equal(shown.labelled, learner.labelled.X)
+
+
+def test_of_many_candidates_some_are_shown_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign_figures, "MOST_POINTS", 20)
+    learner = campaign(1)
+    shown = landscape(learner)
+    rows = [np.flatnonzero(learner.candidates.X[:, 0] == x).item() for x in shown.points[:, 0]]
+    assert rows == sorted(rows)
+    assert len(rows) == 20
+    np.testing.assert_array_equal(shown.complexity, learner.local_complexity()[rows])
+
+
+def test_suggested_inputs_are_those_that_are_pending() -> None:
+    learner = campaign(2)
+    np.testing.assert_array_equal(suggested_inputs(learner), learner.candidates.X[learner.pending])
+
+
+def test_a_box_suggests_inputs_themselves() -> None:
+    learner = ActiveLearner(Box([0.0, 0.0], [1.0, 2.0], n_candidates=64), seed=0, model=MODEL)
+    assert suggested_inputs(learner).shape == (0, 2)
+    asked = learner.ask(3)
+    np.testing.assert_array_equal(suggested_inputs(learner), asked)
+
+
+def test_a_dollar_in_a_name_begins_no_formula() -> None:
+    assert landscape(campaign(1), ["cost$"]).names == (r"cost\$",)
+
+
+def test_without_a_model_there_is_no_landscape() -> None:
+    with pytest.raises(ValueError, match="3 labels are too few"):
+        landscape(campaign(1, labels=3))
+
+
+def test_every_column_needs_a_name() -> None:
+    with pytest.raises(ValueError, match=r"2 input columns need as many names, got \['a'\]"):
+        replace(invented_landscape(2), names=("a",))

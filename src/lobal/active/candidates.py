@@ -18,10 +18,9 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.oracles import as_labels
-from lobal.core.arrays import rows_at
+from lobal.core.arrays import MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, density_at, intrinsic_dimension
-from lobal.core.mapped import MappedArray
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.

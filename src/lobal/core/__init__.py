@@ -8,8 +8,7 @@ Start with `complexity.py`, the paper on one page.
 - `linalg.py`: linear algebra: Cholesky factors with jitter, triangular systems
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
-- `arrays.py`, `checks.py`: shape aliases, device and dtype, checks of arrays and of single values
-- `mapped.py`: arrays in memory-mapped files
+- `arrays.py`, `checks.py`: shape aliases, device, memory-mapped arrays, checks of arrays and of single values
 - `tables.py`: tables in CSV and parquet files
 - `files.py`: saving and loading without pickle, atomic writes
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`

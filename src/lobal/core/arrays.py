@@ -1,8 +1,10 @@
 """Shape aliases, devices, checks of arrays that users pass in, and arrays larger than the memory."""
 
+import hashlib
 import mmap
 from collections.abc import Iterator
-from typing import Any, TypeAlias, cast
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -16,6 +18,9 @@ Bandwidths: TypeAlias = Float[Tensor, " L"]
 
 # Arrays that may not fit into memory are read this many numbers at a time: 4 MiB in float64.
 SLICE_ENTRIES = 2**19
+# Rows that a fingerprint covers: enough to tell data sets apart, and read quickly from any disk.
+FINGERPRINT_ROWS = 1024
+PUT_BACK = "put it back, or say where it is: pool=lobal.Pool.from_npy(...)"
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -128,3 +133,59 @@ def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
             raise ValueError(f"{name} must be finite, got {value} at row {rows.start + row}, column {column}")
         give_back_pages(matrix)
     return matrix
+
+
+class MappedArray(NamedTuple):
+    """The location of an array in a file, in types that JSON can hold, and a fingerprint of the array."""
+
+    file: str
+    offset: int  # of the first number, in bytes
+    dtype: str
+    shape: list[int]
+    strides: list[int]  # in bytes
+    fingerprint: str
+
+    @staticmethod
+    def of(X: Real[ndarray, "n d"]) -> "MappedArray | None":
+        """The location of a memory-mapped array or of a view of one; None if its numbers are in memory only."""
+        whole = mapped_file(X)
+        if whole is None or whole.filename is None or whole.mode == "c":  # "c": changes stay in memory
+            return None
+        address, start = (array.__array_interface__["data"][0] for array in (X, whole))
+        return MappedArray(
+            file=str(Path(whole.filename).absolute()),
+            offset=whole.offset + address - start,
+            dtype=X.dtype.str,
+            shape=list(X.shape),
+            strides=list(X.strides),
+            fingerprint=fingerprint(X),
+        )
+
+    def open(self, X: Real[ndarray, "n d"] | None = None) -> Real[ndarray, "n d"]:
+        """The array, memory-mapped; or X, if it holds the same numbers.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+            ValueError: the file, or X, holds other numbers.
+        """
+        if X is None and not Path(self.file).exists():
+            raise FileNotFoundError(f"the campaign's pool was the file {self.file}, which is gone; {PUT_BACK}")
+        found = self._view() if X is None else X
+        if fingerprint(found) != self.fingerprint:
+            where = f"the file {self.file}, which has changed" if X is None else f"another, not this of shape {X.shape}"
+            raise ValueError(f"the campaign's pool was {where}; {PUT_BACK}")
+        return found
+
+    def _view(self) -> Real[ndarray, "n d"]:
+        try:
+            content = np.memmap(self.file, dtype=np.uint8, mode="r")
+            return ndarray(tuple(self.shape), self.dtype, content, self.offset, tuple(self.strides)).view(np.memmap)
+        except (TypeError, ValueError) as error:  # too few bytes
+            raise ValueError(f"the campaign's pool was the file {self.file}, now too short; {PUT_BACK}") from error
+
+
+def fingerprint(X: Real[ndarray, "n d"]) -> str:
+    """A hash of the shape of an array and of evenly spaced rows in float64."""
+    rows = np.unique(np.linspace(0, len(X) - 1, FINGERPRINT_ROWS).round().astype(np.int64))
+    content = np.ascontiguousarray(rows_at(X, rows)).tobytes()
+    return hashlib.sha256(repr(X.shape).encode() + content).hexdigest()

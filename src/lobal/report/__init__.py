@@ -5,7 +5,5 @@ Start with `html.py`, which assembles the page of a campaign.
 - `html.py`: the page of a campaign, self-contained
 - `campaign_figures.py`: learning curves, and where labels went, for any number of input columns
 - `figures.py`: a fitted model of one input column: prediction, gate, local bandwidth, densities
-- `landscape.py`: a campaign at its candidates, the numbers behind its figures
-- `profile.py`: a fitted model on a grid, the numbers behind its figures
 - `savings.py`: labels saved by active learning, measured or expected
 """

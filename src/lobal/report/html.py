@@ -17,11 +17,11 @@ from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import (
     Curve,
     complexity_panels_figure,
+    landscape,
     learning_curve_figure,
     training_histogram_figure,
 )
 from lobal.report.figures import bandwidth_figure
-from lobal.report.landscape import landscape
 from lobal.report.savings import Savings, expectation
 
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file

@@ -5,8 +5,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from lobal.core.arrays import mapped_file
-from lobal.core.mapped import MappedArray, fingerprint
+from lobal.core.arrays import MappedArray, fingerprint, mapped_file
 
 ROWS = np.arange(120.0).reshape(30, 4)
 VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
