@@ -1,9 +1,13 @@
 """Designs: how points are drawn from a density over the candidates.
 
-A design takes weights, that is a density over the pool density, and returns candidate numbers.
+A design takes a `DrawTask` and returns candidate numbers. The learner looks it up by its name in `DRAWS`; designs of
+other rooms are imported when they are first used.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,6 +15,9 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.active.campaign.ledger import Observations
+from lobal.active.candidates import Candidates, Points
+from lobal.active.surrogate import FittedSurrogate
 from lobal.core.arrays import column_of
 from lobal.core.density import capped
 
@@ -20,9 +27,28 @@ PART = 2**16
 CURVE_BITS = 63
 
 
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DrawTask:
+    """Everything that a design may choose the next points by."""
+
+    candidates: Candidates
+    weights: Float[Tensor, " N"]  # of the new points, over p_X; zero where a candidate must not be drawn
+    density: Float[Tensor, " N"]  # that all points together, drawn and new, should follow; at equal norm with p_X
+    drawn: Points  # all points so far, whether labelled, pending or failed
+    labelled: Observations
+    fitted: FittedSurrogate | None  # none while there are too few labels
+    dimension: float  # delta
+    b: int  # how many points are wanted
+    generator: torch.Generator
+
+
+Design: TypeAlias = Callable[[DrawTask], Int[Tensor, " b"]]  # the candidates to label next; of a pool all different
+
+
 @runtime_checkable
 class Draw(Protocol):
-    """A way of drawing from candidates."""
+    """A way of drawing from candidates by their weights alone."""
 
     def __call__(
         self,
@@ -141,4 +167,29 @@ def _rank_levels(column: Real[ndarray, " k"], bits: int) -> Int[ndarray, " k"]:
     return np.searchsorted(ordered[below - 1], column, side="left")
 
 
-DRAWS: dict[str, Draw] = {"random": draw_random, "low_dispersion": draw_low_dispersion}
+def random(task: DrawTask) -> Int[Tensor, " b"]:
+    """Independent draws, as in the paper."""
+    return draw_random(
+        task.weights, task.candidates.X, task.b, generator=task.generator, repeated=task.candidates.is_box
+    )
+
+
+def low_dispersion(task: DrawTask) -> Int[Tensor, " b"]:
+    """Systematic draws along a space-filling curve."""
+    return draw_low_dispersion(
+        task.weights, task.candidates.X, task.b, generator=task.generator, repeated=task.candidates.is_box
+    )
+
+
+# Where designs are, by name: a module and a function in it.
+DRAWS = {
+    "random": "lobal.active.draws:random",
+    "low_dispersion": "lobal.active.draws:low_dispersion",
+}
+
+
+def design(name: str) -> Design:
+    """The design of that name."""
+    module, function = DRAWS[name].split(":")
+    found: Design = getattr(import_module(module), function)
+    return found

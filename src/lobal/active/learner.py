@@ -20,7 +20,7 @@ from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
-from lobal.active.draws import DRAWS
+from lobal.active.draws import DrawTask, design
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
@@ -108,7 +108,18 @@ class ActiveLearner:
         generator = self.candidates.generator(settings.seed, len(self.history))
         target = known.next_density(n)
         weights = state.weights(target.proposal, n)
-        indices = DRAWS[settings.draw](weights, self.candidates.X, n, generator=generator, repeated=self.is_box)
+        task = DrawTask(
+            candidates=self.candidates,
+            weights=weights,
+            density=target.density,
+            drawn=state.points(range(state.ledger.n_drawn)),
+            labelled=state.observations(),
+            fitted=known.fitted,
+            dimension=settings.dimension,
+            b=n,
+            generator=generator,
+        )
+        indices = design(settings.draw)(task)
         inputs = self.candidates.place(indices, generator=generator)
         step = Step(
             number=len(self.history),
