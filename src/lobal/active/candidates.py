@@ -5,10 +5,10 @@ candidate numbers 0 ... N - 1, densities at the candidates, and the methods belo
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from torch import Tensor
 from lobal.active.oracles import as_labels
 from lobal.core.arrays import MappedArray, rows_at
 from lobal.core.checks import shown
-from lobal.core.density import LARGEST_SAMPLE, density_at, intrinsic_dimension
+from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
+from lobal.core.kernels import squared_distances
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
@@ -29,6 +30,13 @@ NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
 UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
 Points: TypeAlias = tuple[list[int], Float[ndarray, "_ d"]]  # candidate numbers and recorded inputs
+
+
+class Metric(NamedTuple):
+    """How far apart points are: squared distances between coordinates that are computed once."""
+
+    coordinates: Callable[[ndarray], Float[Tensor, "n k"]]  # of model inputs
+    squared_distances: Callable[[Float[Tensor, "n k"], Float[Tensor, "m k"]], Float[Tensor, "n m"]]
 
 
 class Candidates(ABC):
@@ -67,6 +75,11 @@ class Candidates(ABC):
     def n_columns(self) -> int:
         """How many numbers are recorded for each point."""
 
+    @property
+    def is_uniform_box(self) -> bool:
+        """Whether the candidates are a Sobol sequence, and predictions are wanted everywhere alike."""
+        return False
+
     def generator(self, seed: int, step: int) -> torch.Generator:
         """The source of everything random in the draws of one step."""
         return torch.Generator().manual_seed(seed_of(seed, step))
@@ -76,8 +89,14 @@ class Candidates(ABC):
         """delta, estimated."""
 
     @abstractmethod
-    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b d"]:
-        """Inputs to record for candidates that were drawn."""
+    def place(
+        self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
+    ) -> Float[ndarray, "b d"]:
+        """Inputs to record for candidates that were drawn.
+
+        Points of a box are placed at random within the cells of their candidates; with `taken` only those whose
+        candidate is taken already, or there twice, and others at the candidates themselves.
+        """
 
     @abstractmethod
     def locate(self, batch: UserInput) -> Points:
@@ -96,6 +115,10 @@ class Candidates(ABC):
         """What models and oracles take as the inputs of points, one entry a point."""
 
     @abstractmethod
+    def inputs_at(self, numbers: Int[Tensor, " n"]) -> ndarray:
+        """Model inputs of candidates."""
+
+    @abstractmethod
     def parts(self) -> Iterator[tuple[slice, ndarray]]:
         """Model inputs of consecutive candidates that fit into memory, each part with its place."""
 
@@ -110,6 +133,11 @@ class Candidates(ABC):
     @abstractmethod
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
         """An estimate, at the candidates, of the density that given points follow."""
+
+    @property
+    @abstractmethod
+    def metric(self) -> Metric:
+        """Distances of the space itself, as long as no model has learned better ones."""
 
     @abstractmethod
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
@@ -161,8 +189,15 @@ class ArrayCandidates(Candidates):
         return self.cell is not None
 
     @property
+    def is_uniform_box(self) -> bool:
+        return self.is_box and self.test_density is self.pool_density
+
+    @property
     def n_columns(self) -> int:
         return int(self.inputs.shape[1])
+
+    def inputs_at(self, numbers: Int[Tensor, " n"]) -> ndarray:
+        return rows_at(self.inputs, numbers.numpy())
 
     def intrinsic_dimension(self, seed: int) -> float:
         """By TwoNN on a sample of a pool; the number of columns of a box."""
@@ -172,12 +207,18 @@ class ArrayCandidates(Candidates):
         rows = torch.randperm(len(self), generator=generator)[:LARGEST_SAMPLE].sort().values
         return intrinsic_dimension(torch.from_numpy(rows_at(self.inputs, rows.numpy())), generator=generator)
 
-    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b d"]:
+    def place(
+        self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
+    ) -> Float[ndarray, "b d"]:
         """The rows of a pool, or points uniformly within the cells of a box, reflected at its bounds."""
         points = rows_at(self.inputs, indices.numpy())
         if self.cell is None or self.bounds is None:
             return points
         jitter = torch.rand(points.shape, dtype=torch.float64, generator=generator).numpy() - 0.5
+        if taken is not None:
+            first = np.zeros(len(points), dtype=bool)
+            first[np.unique(indices.numpy(), return_index=True)[1]] = True
+            jitter[first & ~np.isin(indices.numpy(), taken)] = 0.0
         points += jitter * self.cell
         lower, upper = self.bounds
         points = np.where(points < lower, 2.0 * lower - points, points)
@@ -227,6 +268,13 @@ class ArrayCandidates(Candidates):
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
         del numbers
         return density_at(self.inputs, of=inputs, generator=torch.Generator().manual_seed(seed))
+
+    @cached_property
+    def metric(self) -> Metric:
+        """Euclidean in columns of equal spread."""
+        rows = np.linspace(0, len(self) - 1, min(len(self), LARGEST_SAMPLE)).astype(np.int64)
+        spread = column_spread(torch.from_numpy(rows_at(self.inputs, rows)))
+        return Metric(lambda X: torch.from_numpy(np.asarray(X, dtype=np.float64)) / spread, squared_distances)
 
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
         """Distances are taken in columns of equal spread."""

@@ -23,6 +23,7 @@ from lobal.core.density import capped
 
 # Candidates looked at together: what is computed on the way for so many takes a few MB.
 PART = 2**16
+LAST = 1e-12  # weight of points that come when no others are left, relative to the largest
 # Bits of the position along the space-filling curve: what a signed 64-bit integer holds.
 CURVE_BITS = 63
 
@@ -33,14 +34,33 @@ class DrawTask:
     """Everything that a design may choose the next points by."""
 
     candidates: Candidates
-    weights: Float[Tensor, " N"]  # of the new points, over p_X; zero where a candidate must not be drawn
-    density: Float[Tensor, " N"]  # that all points together, drawn and new, should follow; at equal norm with p_X
+    weights: Float[Tensor, " N"]  # density of the new points over p_X; zero at points of a pool drawn already
+    superior: Float[Tensor, " N"]  # that all points together should follow, at equal norm with p_X
+    check: int  # points to draw from the test density, first; what the others gain is checked with them
     drawn: Points  # all points so far, whether labelled, pending or failed
     labelled: Observations
     fitted: FittedSurrogate | None  # none while there are too few labels
     dimension: float  # delta
     b: int  # how many points are wanted
     generator: torch.Generator
+
+    def check_possible(self) -> None:
+        """Raise a ValueError if there are too few candidates."""
+        _check_draw(self.weights, self.b, repeated=self.candidates.is_box)
+
+    def at_random(
+        self, density: Float[Tensor, " N"], b: int, *, without: Int[Tensor, " k"] | None = None
+    ) -> Int[Tensor, " b"]:
+        """Independent draws from a density, of candidates that may be drawn."""
+        if b < 1:
+            return torch.empty(0, dtype=torch.long)
+        available = self.candidates.test_density > 0.0
+        if not self.candidates.is_box:
+            available[torch.as_tensor(self.drawn[0], dtype=torch.long)] = False
+            available[[] if without is None else without] = False
+        weights = density / self.candidates.pool_density
+        weights = torch.where(available, weights.clamp_min(LAST * weights.max()), 0.0)
+        return draw_random(weights, self.candidates.X, b, generator=self.generator, repeated=self.candidates.is_box)
 
 
 Design: TypeAlias = Callable[[DrawTask], Int[Tensor, " b"]]  # the candidates to label next; of a pool all different
@@ -181,10 +201,12 @@ def low_dispersion(task: DrawTask) -> Int[Tensor, " b"]:
     )
 
 
+SPREAD = "spread"
 # Where designs are, by name: a module and a function in it.
 DRAWS = {
     "random": "lobal.active.draws:random",
     "low_dispersion": "lobal.active.draws:low_dispersion",
+    SPREAD: "lobal.active.spread:spread",
 }
 
 

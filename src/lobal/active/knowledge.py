@@ -9,10 +9,12 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
+from lobal.active.draws import SPREAD
 from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
+from lobal.active.spread import power, spread_density
 from lobal.active.surrogate import FitTask, FittedSurrogate
-from lobal.core.density import importance_weights
+from lobal.core.density import importance_weights, normalised
 
 
 @final
@@ -59,13 +61,40 @@ class Knowledge:
             dimension=settings.dimension,
         )
 
+    @property
+    def superior(self) -> Float[Tensor, " N"]:
+        """The superior density; before there is a model, that of constant complexity and noise."""
+        candidates = self._state.candidates
+        if self.fitted is None:
+            return normalised(candidates.test_density.sqrt(), candidates.pool_density)
+        return self.scores.superior
+
+    @property
+    def _aim(self) -> Float[Tensor, " N"]:
+        """The density that the design gives to points that should follow the superior one."""
+        candidates, settings = self._state.candidates, self._state.setup.settings
+        if settings.draw != SPREAD:
+            return self.superior if self.fitted is not None else self._state.density
+        error = None if self.fitted is None else self.fitted.relative_error(self._state.observations().y)
+        density = spread_density(
+            self.superior, candidates.test_density, power=power(error), dimension=settings.dimension
+        )
+        return normalised(density, candidates.pool_density)
+
     def next_density(self, n: int) -> NextDensity:
         """p_k+1 for n more points, and the density to draw them from; before there is a model, X_n0 ~ p_0."""
         state, candidates = self._state, self._state.candidates
         if self.fitted is None:
-            return NextDensity(None, None, state.density, state.density)
-        target = with_exploration(self.scores.superior, candidates.test_density, state.setup.settings.exploration)
+            return NextDensity(None, None, self._aim, self._aim)
+        target = with_exploration(self._aim, candidates.test_density, state.setup.settings.exploration)
         return next_density(state.density, target, candidates.pool_density, n=state.ledger.n_drawn, b=n)
+
+    def check_points(self, n: int) -> int:
+        """How many of the next n points are drawn from the test density: the share of exploration, over all steps."""
+        if self.fitted is None or self._state.setup.settings.draw != SPREAD:
+            return 0
+        share, before = self._state.setup.settings.exploration, self._state.ledger.n_drawn
+        return int(share * (before + n)) - int(share * before)
 
     @cached_property
     def _labelled_density(self) -> Float[Tensor, " n"]:

@@ -20,7 +20,7 @@ from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
-from lobal.active.draws import DrawTask, design
+from lobal.active.draws import SPREAD, DrawTask, design
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
@@ -108,10 +108,12 @@ class ActiveLearner:
         generator = self.candidates.generator(settings.seed, len(self.history))
         target = known.next_density(n)
         weights = state.weights(target.proposal, n)
+        check = known.check_points(n)
         task = DrawTask(
             candidates=self.candidates,
             weights=weights,
-            density=target.density,
+            superior=known.superior,
+            check=check,
             drawn=state.points(range(state.ledger.n_drawn)),
             labelled=state.observations(),
             fitted=known.fitted,
@@ -120,11 +122,14 @@ class ActiveLearner:
             generator=generator,
         )
         indices = design(settings.draw)(task)
-        inputs = self.candidates.place(indices, generator=generator)
+        # Spread points keep the exact place of their candidate; a cell that is used again has room for others.
+        taken = task.drawn[0] if settings.draw == SPREAD else None
+        inputs = self.candidates.place(indices, generator=generator, taken=taken)
         step = Step(
             number=len(self.history),
             size=state.ledger.size,
             batch=n,
+            check=check,
             indices=tuple(indices.tolist()),
             gamma_1=target.gamma_1,
             gamma_2=target.gamma_2,

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy import ndarray
 from sklearn.base import clone
 
-from lobal.active.candidates import seed_of
+from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
+from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.tuning_record import decisions_as_json
@@ -38,6 +40,14 @@ class FittedMixtureSurrogate(FittedSurrogate):
 
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.local_bandwidth(X))
+
+    def metric(self, candidates: Candidates) -> Metric:
+        del candidates
+        width = self.model.mixture_.shared_bandwidth.cpu()
+        return Metric(lambda X: scale_inputs(torch.as_tensor(X, dtype=width.dtype), width), squared_distances)
+
+    def relative_error(self, labels: ndarray) -> float | None:
+        return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)
 
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.noise_variance(X))

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.candidates import Candidates
+from lobal.active.candidates import Candidates, Metric
 
 NoiseFunction: TypeAlias = Callable[[ndarray], ndarray]  # the variance of a label's noise at inputs
 
@@ -61,6 +61,14 @@ class FittedSurrogate(ABC):
     @abstractmethod
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         """LOB at every input, up to a constant factor."""
+
+    @abstractmethod
+    def metric(self, candidates: Candidates) -> Metric:
+        """Distances in units of Sigma_E, the bandwidth that all experts share."""
+
+    @abstractmethod
+    def relative_error(self, labels: ndarray) -> float | None:
+        """The validation error in units of the spread of the labels; none if there is no validation error."""
 
     @abstractmethod
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:

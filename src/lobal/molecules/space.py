@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.candidates import Candidates, Points, seed_of
+from lobal.active.candidates import Candidates, Metric, Points, seed_of
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.checks import shown
@@ -30,7 +30,7 @@ from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe
 from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, check_species
-from lobal.molecules.surrogate import MOLECULES, ForceFieldSurrogate
+from lobal.molecules.surrogate import MOLECULES, ForceFieldSurrogate, symmetrised_metric
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +93,10 @@ class MolecularCandidates(Candidates):
         del seed
         return intrinsic_dimension(torch.from_numpy(self.X), self.permutations)
 
-    def place(self, indices: Int[Tensor, " b"], *, generator: torch.Generator) -> Float[ndarray, "b 0"]:
-        del generator
+    def place(
+        self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
+    ) -> Float[ndarray, "b 0"]:
+        del generator, taken
         return np.empty((len(indices), 0))
 
     @cached_property
@@ -125,6 +127,9 @@ class MolecularCandidates(Candidates):
         del inputs
         return np.asarray(self.R.numpy()[numbers])
 
+    def inputs_at(self, numbers: Int[Tensor, " n"]) -> Float[ndarray, "n N 3"]:
+        return np.asarray(self.R[numbers].numpy())
+
     def parts(self) -> Iterator[tuple[slice, ndarray]]:
         logger.info("local bandwidths of %d configurations", len(self))
         for start in range(0, len(self), PART):
@@ -141,6 +146,11 @@ class MolecularCandidates(Candidates):
 
     def _density(self, at: Descriptors, of: Float[Tensor, "m D"]) -> Float[Tensor, " n"]:
         return configuration_density(at, of, self.permutations.to(of.device), width=self.width)
+
+    @property
+    def metric(self) -> Metric:
+        """The symmetrised distance."""
+        return symmetrised_metric(self.permutations)
 
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
         """By the symmetrised distance."""

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -15,13 +16,14 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.candidates import Candidates, seed_of
+from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, Validation
 from lobal.molecules.field.evaluation import errors_on
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
-from lobal.molecules.geometry.permutations import Permutations
+from lobal.molecules.geometry.descriptor import descriptors
+from lobal.molecules.geometry.permutations import Permutations, symmetrised_bandwidth, symmetrised_squared_distances
 from lobal.molecules.geometry.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,15 @@ class FittedForceField(FittedSurrogate):
 
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         return self.model.local_bandwidth(X)
+
+    def metric(self, candidates: Candidates) -> Metric:
+        permutations = _molecule(candidates)[1]
+        width = symmetrised_bandwidth(self.model.kernel.shared_bandwidth.detach().cpu(), permutations)
+        return symmetrised_metric(permutations, width)
+
+    def relative_error(self, labels: ndarray) -> float | None:
+        """Of the forces."""
+        return None if self.validation_error is None else self.validation_error / float(labels[:, 1:].std())
 
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.ones(len(X))
@@ -171,6 +182,16 @@ def _molecule(candidates: Candidates) -> tuple[Tensor, Permutations]:
         raise TypeError(f"force fields are learned over a MoleculePool, got candidates of kind {candidates.kind!r}")
     tensors, fields = candidates.to_tensors()
     return torch.tensor(fields["pool"]["species"]), tensors["permutations"]
+
+
+def symmetrised_metric(permutations: Permutations, width: Float[Tensor, " D"] | None = None) -> Metric:
+    """Distances of the closest representations, in units of a bandwidth that the group leaves as it is."""
+
+    def coordinates(R: ndarray) -> Float[Tensor, "n D"]:
+        values = descriptors(torch.from_numpy(np.ascontiguousarray(R)))
+        return values if width is None else values / width
+
+    return Metric(coordinates, partial(symmetrised_squared_distances, permutations=permutations))
 
 
 def _trajectory(labelled: Validation, species: Tensor) -> Trajectory:

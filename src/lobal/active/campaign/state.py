@@ -15,10 +15,10 @@ from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Event, Ledger, Observations
 from lobal.active.campaign.steps import Setup, StepState, create_campaign
 from lobal.active.candidates import Points
+from lobal.active.draws import LAST
 from lobal.active.oracles import is_complete
 from lobal.core.density import normalised
 
-LAST = 1e-12  # weight of points that come when no others are left, relative to the largest
 SMALLEST_TRAINING_SET = 10  # labels; fewer say nothing about bandwidths, densities or failures
 
 
