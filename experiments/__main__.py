@@ -36,6 +36,7 @@ EXPERIMENTS = {
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
     "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
+    "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
     "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),

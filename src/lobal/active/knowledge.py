@@ -67,7 +67,7 @@ class Knowledge:
         candidates = self._state.candidates
         if self.fitted is None:
             return normalised(candidates.test_density.sqrt(), candidates.pool_density)
-        return self.scores.superior
+        return self.scores.superior if self._state.setup.settings.complexity == "local" else self.scores.even
 
     @property
     def _aim(self) -> Float[Tensor, " N"]:

@@ -48,7 +48,9 @@ class ActiveLearner:
         intrinsic_dimension: delta of the inputs; by default estimated from a pool, the number of columns of a box.
         exploration: share of the test density in the density aimed for, between 0 and 1. It keeps a region from
             starving on the evidence of a handful of labels; 0 is the paper's scheme.
-        draw: "random" as in the paper, or "low_dispersion" for evenly spread draws of the same density.
+        draw: "spread" for points that follow the density evenly in the metric of the model, "random" for independent
+            draws as in the paper, "low_dispersion" for systematic draws along a curve.
+        complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough, and keep to that. Saves time in long
             campaigns and may cost accuracy in very long ones.
 
@@ -76,11 +78,12 @@ class ActiveLearner:
         smoothness: float = float("inf"),
         intrinsic_dimension: float | None = None,
         exploration: float = 0.1,
-        draw: str = "random",
+        draw: str = "spread",
+        complexity: str = "local",
         shrink_inducing: bool = False,
     ) -> None:
         given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
-        settings = LearnerSettings.checked(seed=seed, draw=draw, **given)
+        settings = LearnerSettings.checked(seed=seed, draw=draw, complexity=complexity, **given)
         surrogate = checked_surrogate(model, shrink_inducing, checked_space(space))
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)

@@ -24,6 +24,7 @@ class Scores:
 
     bandwidth: Float[Tensor, " N"]  # LOB
     complexity: Float[Tensor, " N"]  # LFC, Eq. (eq:approxLFC), up to a constant factor
+    even: Float[Tensor, " N"]  # p_sup if the complexity were constant
     superior: Float[Tensor, " N"]  # p_sup, Eq. (eq:approxPOpt), at equal norm with p_X
     attainable: float  # the relative sample size that the superior density could reach
 
@@ -52,6 +53,9 @@ def scores_from(
     return Scores(
         bandwidth=bandwidth,
         complexity=complexity,
+        even=normalised(
+            superior_density(torch.ones_like(noise), candidates.test_density, noise, **orders), candidates.pool_density
+        ),
         superior=normalised(superior, candidates.pool_density),
         attainable=attainable(complexity, noise, candidates, **orders),
     )

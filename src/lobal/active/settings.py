@@ -15,6 +15,8 @@ from lobal.active.surrogate import Surrogate
 from lobal.core.checks import real_number, shown, whole_number
 from lobal.mixture.estimator import MixtureRegressor
 
+COMPLEXITIES = ("local", "constant")
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +27,18 @@ class LearnerSettings:
     smoothness: float = math.inf  # alpha
     intrinsic_dimension: float | None = None  # delta; None: estimated before the first step
     exploration: float = 0.1  # share of the test density in what is aimed for
-    draw: str = "random"  # name of a design
+    draw: str = "spread"  # name of a design
+    complexity: str = "local"  # LFC, or "constant" to leave it out
 
     @staticmethod
     def checked(
-        *, seed: object, smoothness: object, intrinsic_dimension: object, exploration: object, draw: object
+        *,
+        seed: object,
+        smoothness: object,
+        intrinsic_dimension: object,
+        exploration: object,
+        draw: object,
+        complexity: object,
     ) -> "LearnerSettings":
         """The settings with numbers as Python's own.
 
@@ -38,6 +47,8 @@ class LearnerSettings:
         """
         if not isinstance(draw, str) or draw not in DRAWS:
             raise ValueError(f"draw must be one of {sorted(DRAWS)}, got {draw!r}")
+        if not isinstance(complexity, str) or complexity not in COMPLEXITIES:
+            raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
         hint = "leave it out to have it estimated"
         return LearnerSettings(
             seed=whole_number("seed", seed, least=0),
@@ -47,6 +58,7 @@ class LearnerSettings:
             else real_number("intrinsic_dimension", intrinsic_dimension, above=0.0, most=1e6, hint=hint),
             exploration=real_number("exploration", exploration, least=0.0, most=1.0, hint="0.1 by default"),
             draw=draw,
+            complexity=complexity,
         )
 
     def to_fields(self) -> dict[str, Any]:

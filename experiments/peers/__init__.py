@@ -1,0 +1,6 @@
+"""lobal beside what people would use instead: the same start, the same sizes, the same models to judge the labels by.
+
+- `problems.py`: the data sets and functions, in two halves: designs are settled on one, and reported on the other
+- `campaigns.py`: one campaign of one strategy on one of them, and the command that runs many
+- `report.py`: tables and learning curves from the record
+"""
