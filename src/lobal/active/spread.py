@@ -3,12 +3,13 @@
 Independent draws from a density leave gaps and make clusters. Here the next points are centres of a quantisation:
 together with all points drawn so far they lower the mean over the test density q of
 
-    emphasis(x) * (distance of x to the nearest point)^s,
+    (distance of x to the nearest point / local bandwidth at x)^s,
 
 one by one, each the best of a few trials (greedy k-means++, Arthur and Vassilvitskii 2007, with a power s instead of
-two). The centres of such a quantisation have the density (q emphasis)^(delta / (delta + s)) (Zador 1982), so that the
-emphasis (p_sup^2 / q)^((delta + s) / (2 delta)) gives them p_sup's dependence on complexity and noise. The pool itself
-stands for the test density, and no estimate of its density enters where q is the pool's.
+two). The distance is in units of Sigma_E, and the local bandwidth is LFC^(-1/delta), or (LFC v)^(-1/delta) where the
+noise varies. The centres of such a quantisation have the density (q LFC^(s / delta))^(delta / (delta + s)) (Zador 1982),
+which is the superior density sqrt(q LFC) for s = delta. The pool itself stands for the test density, and no estimate of
+its density enters where q is the pool's.
 
 The power says how fast errors grow with the distance to the nearest label. With s = 2 few points go to edges and to
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
@@ -23,7 +24,7 @@ from lobal.active.draws import DrawTask, draw_random
 
 TRIALS = 16  # draws of which the best is taken
 # s is the first of these over the relative error, within the other two: chosen on the decision sets of peers.py.
-POWER_TIMES_ERROR, SMALLEST_POWER, LARGEST_POWER = 0.5, 2.0, 8.0
+POWER_TIMES_ERROR, SMALLEST_POWER, LARGEST_POWER = 0.5, 2.0, 16.0
 # Candidates that stand for all of them: so many a point of the batch, but a few thousand in any case.
 SAMPLE_PER_POINT, SMALLEST_SAMPLE = 8, 4096
 BLOCK = 2**10  # points drawn so far that distances are computed to at a time
@@ -36,20 +37,20 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
     and distances are those of the space; in a box with constant test density the points are then a Sobol sequence.
     """
     task.check_possible()
-    candidates, n = task.candidates, len(task.drawn[0])
-    if task.fitted is None and candidates.is_uniform_box and n + task.b <= len(candidates):
-        return torch.arange(n, n + task.b)  # the candidates are a scrambled Sobol sequence
+    candidates, drawn = task.candidates, torch.as_tensor(task.drawn[0], dtype=torch.long)
+    if task.fitted is None and candidates.is_uniform_box and len(drawn) + task.b <= len(candidates):
+        return torch.arange(len(drawn), len(drawn) + task.b)  # the candidates are a scrambled Sobol sequence
     checks = task.at_random(candidates.test_density, task.check)
     s = power(None if task.fitted is None else task.fitted.relative_error(task.labelled.y))
     rows, mass = _sample(task, s)
     metric = candidates.metric if task.fitted is None else task.fitted.metric(candidates)
     Z = metric.coordinates(candidates.inputs_at(rows))
     squared = Z.new_full((len(Z),), torch.inf)
-    for points in (candidates.model_inputs(*task.drawn), candidates.inputs_at(checks)):
+    for points in (candidates.model_inputs(drawn.numpy(), task.drawn[1]), candidates.inputs_at(checks)):
         for start in range(0, len(points), BLOCK):
             near = metric.squared_distances(Z, metric.coordinates(points[start : start + BLOCK])).amin(1)
             squared = torch.minimum(squared, near)
-    taken = torch.isin(rows, torch.cat([checks, torch.as_tensor(task.drawn[0], dtype=torch.long)]))
+    taken = torch.isin(rows, torch.cat([checks, drawn]))
     squared[taken] = 0.0  # rounding may leave a point at some distance from itself
     chosen = rows[centres(Z, mass, squared, metric, power=s, b=task.b - len(checks), generator=task.generator)]
     batch = torch.cat([checks, chosen])
@@ -67,9 +68,9 @@ def power(relative_error: float | None) -> float:
 def spread_density(
     superior: Float[Tensor, " N"], test_density: Float[Tensor, " N"], *, power: float, dimension: float
 ) -> Float[Tensor, " N"]:
-    """The density of the points, q^(delta / (delta + s)) (p_sup^2 / q)^(1/2): p_sup itself where q is constant."""
-    exponent = dimension / (dimension + power) - 0.5
-    return torch.where(test_density > 0.0, superior * test_density.pow(exponent), 0.0)
+    """The density of the points, (q (p_sup^2 / q)^(s / delta))^(delta / (delta + s)): p_sup itself for s = delta."""
+    complexity = torch.where(test_density > 0.0, superior.square() / test_density, 0.0)
+    return torch.exp((dimension * test_density.log() + power * complexity.log()) / (dimension + power))
 
 
 def centres(
@@ -114,6 +115,6 @@ def _sample(task: DrawTask, power: float) -> tuple[Int[Tensor, " M"], Float[Tens
         rows = draw_random(weights, task.candidates.X, M, generator=task.generator)
         share = (M * weights / weights.sum()).clamp_max(1.0)
     q, p_X, p_sup, share = (each[rows] for each in (q, p_X, p_sup, share))
-    exponent = (task.dimension + power) / (2.0 * task.dimension)
+    exponent = power / task.dimension
     emphasis = torch.where(q > 0.0, p_sup.square() / q, 0.0)
     return rows, (emphasis / emphasis.max()).pow(exponent) * q / (p_X * share)
