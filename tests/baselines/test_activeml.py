@@ -2,9 +2,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from lobal.active.draws import design
+from lobal.baselines import activeml
+from lobal.core.kernels import gaussian, squared_distances
+from lobal.experts.global_expert import GlobalExpert
+from lobal.experts.interface import Hyperparameters
+from tests.active.setting import ones
 from tests.baselines.setting import candidates, line, task, with_its_package
+from tests.core.setting import tensor
 
 x = np.linspace(0.0, 1.0, 81)
 
@@ -53,3 +60,19 @@ def test_the_divergence_is_finite_for_candidates_far_away() -> None:
     far = np.concatenate([x, [1e4, -1e4]])
     chosen = design(with_its_package("kl"))(line(far, np.sin(far), np.arange(0, 40), b=6)).tolist()
     assert len(set(chosen)) == 6
+
+
+def test_the_divergence_is_that_of_gaussian_processes_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    width, scale, noise = 0.7, 2.0, 0.1
+    expert = GlobalExpert(Hyperparameters(tensor(0.0)[0], tensor(scale)[0], tensor(noise)[0]), width * ones(2))
+    kl, given = design(with_its_package("kl")), task()
+    monkeypatch.setattr(activeml, "fitted_process", lambda _: expert)
+    inputs = np.concatenate([given.candidates.X[35:100], given.drawn[1]])  # which standardised units are of
+    scaled = torch.from_numpy((inputs - inputs.mean(axis=0)) / inputs.std(axis=0) / width)
+    K = scale * gaussian(squared_distances(scaled, scaled)) + noise * torch.eye(100, dtype=torch.float64)
+    left, known = K[:65, :65], K[65:95, :65]
+    S = left - known.mT @ torch.linalg.solve(K[65:95, 65:95], known)  # of labels: with their noise
+    latent = S - noise * torch.eye(65, dtype=torch.float64)
+    ratio = 1.0 - latent.square() / S.diagonal()[:, None] / S.diagonal()  # of variances with and without a label
+    divergence = 0.5 * (ratio - 1.0 - ratio.log()).sum(1)
+    assert sorted(kl(given).tolist()) == sorted((divergence.topk(8).indices + 35).tolist())
