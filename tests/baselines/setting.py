@@ -75,7 +75,8 @@ def _task(
     return DrawTask(
         candidates=space,
         weights=weights,
-        density=ones(len(space)),
+        superior=ones(len(space)),
+        check=0,
         drawn=(drawn.tolist(), X[drawn]),
         labelled=Observations(X[labelled], y, labelled),
         fitted=fitted,
