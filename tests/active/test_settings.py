@@ -38,7 +38,7 @@ def test_settings_are_plain_data_and_come_back() -> None:
         ("intrinsic_dimension", -2, "intrinsic_dimension must be above 0, got -2.0; leave it out"),
         ("intrinsic_dimension", math.inf, "intrinsic_dimension must be above 0"),
         ("exploration", 1.5, r"exploration must be between 0 and 1, got 1\.5"),
-        ("draw", "lots", r"draw must be one of \['low_dispersion', 'random'\], got 'lots'"),
+        ("draw", "lots", r"draw must be one of \[.*'low_dispersion', .*'random'\], got 'lots'"),
         ("draw", ["random"], r"got \['random'\]"),
     ],
 )

@@ -207,6 +207,14 @@ DRAWS = {
     "random": "lobal.active.draws:random",
     "low_dispersion": "lobal.active.draws:low_dispersion",
     SPREAD: "lobal.active.spread:spread",
+    "gsx": "lobal.baselines.activeml:gsx",
+    "igs": "lobal.baselines.activeml:igs",
+    "qbc": "lobal.baselines.activeml:qbc",
+    "kl": "lobal.baselines.activeml:kl",
+    "lcmd": "lobal.baselines.lcmd:lcmd",
+    "qnipv": "lobal.baselines.qnipv:qnipv",
+    "gp_variance": "lobal.baselines.uncertainty:gp_variance",
+    "mogpu": "lobal.baselines.uncertainty:mogpu",
 }
 
 

@@ -49,7 +49,8 @@ class ActiveLearner:
         exploration: share of the test density in the density aimed for, between 0 and 1. It keeps a region from
             starving on the evidence of a handful of labels; 0 is the paper's scheme.
         draw: "spread" for points that follow the density evenly in the metric of the model, "random" for independent
-            draws as in the paper, "low_dispersion" for systematic draws along a curve.
+            draws as in the paper, "low_dispersion" for systematic draws along a curve; competitors
+            such as "gsx" choose points by other criteria (see `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough, and keep to that. Saves time in long
             campaigns and may cost accuracy in very long ones.

@@ -1,0 +1,11 @@
+"""Competitors of the active learner: designs that choose points by other criteria, `ActiveLearner(space, draw="gsx")`.
+
+Start with `shortlist.py`: which candidates a design looks at, and what it does before there are labels. `active.draws`
+knows the designs by name; packages are imported when a design is first used (`pip install 'lobal[baselines]'`).
+
+- `shortlist.py`: what all designs share: the candidates to choose from, seeds, packages that are missing.
+- `activeml.py`: scikit-activeml: `gsx` and `igs` (greedy sampling), `qbc` (query by committee), `kl` (KL divergence).
+- `lcmd.py`: bmdal-reg: largest cluster maximum distance in the gradient features of a neural network.
+- `qnipv.py`: BoTorch: the batch that lowers the integrated posterior variance of a Gaussian process most.
+- `uncertainty.py`: greatest variance, of one Gaussian process (`gp_variance`) or of the mixture (`mogpu`).
+"""
