@@ -43,16 +43,14 @@ from lobal.cli.demo import EXPLORATION, N_TEST, Errors, errors_on_grid
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian, squared_distances
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import inducing_covariance
 from lobal.experts.leave_one_out import condition
-from lobal.experts.svgp import SparseExperts
+from lobal.experts.svgp import FullCovariance, SparseExperts
 from lobal.inducing.greedy import Covariance, fast_forward_points, variance_points
 from lobal.inducing.random_points import random_points
 from lobal.inducing.select import select_inducing
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import train
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.gate import features_of
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 
@@ -150,14 +148,14 @@ def with_points(reference: Reference, points: Float[Tensor, "m 1"]) -> MixtureRe
         kernel=old.features.kernel,
     )
     stored = StoredFeatures(features, labels.X)
-    gate_features = features_of(reference.model.mixture_.gate)
+    gate_features = reference.model.mixture_.gate.features
     trained = train(stored, labels, gate_features, old.hyperparameters, AnalyticSettings())
     conditioned = condition(stored, labels, trained.hyperparameters, trained.gate(labels.X))
     experts = SparseExperts(
         features=features,
         hyperparameters=trained.hyperparameters,
         whitened_mean=conditioned.whitened_mean,
-        covariance=inducing_covariance(conditioned.equations),
+        covariance=FullCovariance.best(conditioned.factor),
     )
     model = copy.copy(reference.model)
     model.mixture_ = replace(model.mixture_, experts=experts, gate=trained.gate)

@@ -21,7 +21,7 @@ from lobal.mixture.noise import (
     log_likelihood,
     log_variance_parameters,
 )
-from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
+from lobal.mixture.storage import noise_from, noise_tensors
 from tests.mixture.test_fit import data, fit
 
 WIDTH = torch.tensor(0.1).double()
@@ -163,7 +163,7 @@ def test_no_variance_is_below_the_least_allowed() -> None:
 def test_a_noise_model_survives_being_taken_apart() -> None:
     model = estimated(noisy(300, slope=6.0))
     mixture = fit(data()).mixture
-    back = parts_from(*parts_tensors(FittedParts(mixture, None, model))).noise
+    back = noise_from(noise_tensors(model))
     assert back is not None
     X = torch.linspace(-1, 2, 40).double()[:, None]
     assert not model.is_constant

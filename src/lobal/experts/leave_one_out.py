@@ -5,6 +5,8 @@ leverage h_i = lambda phi_i^T A^-1 phi_i w_i / s_i; left out, its residual grows
 its prediction by as much. The leverages of an expert sum to its effective number of parameters.
 """
 
+import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -17,7 +19,7 @@ from lobal.core.kernels import Kernel, scale_inputs
 from lobal.core.linalg import whitened
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations
+from lobal.experts.fitc import Conditioned, Moments, conditioned, fitc_variance, moments
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.neighbourhoods import neighbourhoods
 from lobal.experts.svgp import predictive_mean
@@ -38,27 +40,21 @@ class LeaveOneOut(NamedTuple):
         return -0.5 * ((y - self.mean).square() / self.variance + self.variance.log())
 
 
-class Conditioned(NamedTuple):
-    """Sparse experts conditioned on all points: their normal equations and inducing values."""
-
-    equations: NormalEquations
-    whitened_mean: Float[Tensor, "L m"]
-
-
 def condition(
     stored: StoredFeatures,
     points: LabelledSet,
     hyperparameters: Hyperparameters,
     gate: Float[Tensor, "n L"] | None = None,
+    others: Iterable[Moments] = (),
 ) -> Conditioned:
-    """The experts' posterior given all points, weighted by a gate or equally."""
+    """The experts' posterior given all points, weighted by a gate or equally, and given further moments."""
     weight = relative_weights(points)
     weights = weight.expand(len(stored.features.bandwidths), -1) if gate is None else gate.mT * weight
     precision = weights / fitc_variance(stored.explained, hyperparameters)
-    equations = normal_equations(
+    parts = (
         moments(phi, points.y[part], hyperparameters, precision=precision[:, part]) for part, phi in stored.slices()
     )
-    return Conditioned(equations, inducing_mean(equations))
+    return conditioned(itertools.chain(parts, others))
 
 
 def sparse_leave_one_out(
@@ -81,7 +77,7 @@ def _part(
     hyperparameters: Hyperparameters,
     experts: Conditioned,
 ) -> LeaveOneOut:
-    root = whitened(experts.equations.factor, phi)
+    root = whitened(experts.factor, phi)
     latent = hyperparameters.scale * torch.linalg.vector_norm(root, dim=-1).square()
     s = fitc_variance(q, hyperparameters)
     leverage = (latent * weight / s).clamp_max(LARGEST_LEVERAGE)

@@ -13,10 +13,10 @@ from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.start import Start
-from lobal.mixture.tuning_record import Report, Tuned
+from lobal.mixture.tuning_record import Tuned
 
 Fit: TypeAlias = Callable[[TrainingData, Start, MixtureSettings, torch.Generator, Progress | None], FittedMixture]
-Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator, int, Report | None], Tuned]
+Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator], Tuned]
 
 
 class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
@@ -50,4 +50,4 @@ class Engine:
     options: type[EngineOptions]
     settings: type[TrainingSettings]  # the type of `MixtureSettings.training` that selects this engine
     fit: Fit
-    tune: Tune  # the best settings found with at most so many trainings
+    tune: Tune  # the settings that validate best

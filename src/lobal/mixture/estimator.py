@@ -23,16 +23,15 @@ from lobal.core.density import KernelDensity, intrinsic_dimension
 from lobal.mixture.checks import one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.fit import fit_mixture, validation_error
-from lobal.mixture.heteroscedastic import fit_with_estimated_noise
+from lobal.mixture.fit import fit_mixture, fit_with_estimated_noise, validation_error
 from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import FittedMixture, bandwidth_volume
 from lobal.mixture.noise import NoiseModel
-from lobal.mixture.options import comparable_training, engine_options, misplaced, mixture_settings, names_engine_options
+from lobal.mixture.options import comparable_training, engine_options, mixture_settings
 from lobal.mixture.progress import Epoch, Progress, progress_display
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
-from lobal.mixture.storage import ATTRIBUTES, FittedParts, SavedModel, load_model, save_model
+from lobal.mixture.storage import ATTRIBUTES, SavedModel, load_model, save_model
 from lobal.mixture.tuning import TUNINGS
 from lobal.mixture.tuning_record import Decision
 from lobal.mixture.units import LabelUnits, NoiseFunction, as_array, as_tensor, known_noise
@@ -87,9 +86,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         random_state (int, RandomState or None): Seed.
         verbose (bool): Whether to show progress.
 
-    Raises:
-        TypeError: An option belongs to an engine: it is an argument of `lobal.Adam` or `lobal.Analytic`.
-
     Example:
         >>> import numpy as np, lobal
         >>> X = np.linspace(0.0, 1.0, 100)[:, None]
@@ -98,7 +94,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         ((100,), True)
     """
 
-    @names_engine_options
     def __init__(
         self,
         *,
@@ -150,8 +145,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def set_params(self, **params: Any) -> "MixtureRegressor":  # noqa: ANN401 - values of any option
         """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then."""
-        if message := misplaced(params):
-            raise ValueError(message)
         if (
             isinstance(self.engine, str)
             and "engine" not in params
@@ -296,8 +289,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
         attributes = {"feature_names": names, **{name: getattr(self, name) for name in ATTRIBUTES}}
-        parts = FittedParts(self.mixture_, self.density_, self.noise_model_)
-        save_model(path, SavedModel(self.get_params(deep=False), attributes, self.history_, self.tuning_, parts))
+        parts = self.mixture_, self.density_, self.noise_model_
+        save_model(path, SavedModel(self.get_params(deep=False), attributes, self.history_, self.tuning_, *parts))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> "MixtureRegressor":
@@ -312,8 +305,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             setattr(model, name, saved.attributes[name])
         if names := saved.attributes["feature_names"]:
             model.feature_names_in_ = np.asarray(names, dtype=object)
-        model.history_, model.tuning_ = saved.history, saved.tuning
-        model.mixture_, model.density_, model.noise_model_ = saved.parts
+        model.history_, model.tuning_, model.mixture_, model.density_, model.noise_model_ = saved[2:]
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -341,7 +333,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         alpha = unless_estimated("smoothness", self.smoothness, otherwise="a number above zero")
         if alpha is None:
             training = comparable_training(self.engine, len(data.points), self.objective)
-            alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator).alpha
+            alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator)
         self.smoothness_ = float(alpha)
         self.density_: KernelDensity | None = None
         if self.smoothness_ != math.inf:

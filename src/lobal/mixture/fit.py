@@ -1,12 +1,16 @@
 """From labelled data to a fitted mixture: the global expert, then the engine that the settings select."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
+from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.mixture.data import TrainingData
 from lobal.mixture.engines import engine_for
+from lobal.mixture.leave_one_out import left_out_residuals
 from lobal.mixture.model import FittedMixture
+from lobal.mixture.noise import NoiseModel, estimate_noise
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
@@ -21,6 +25,26 @@ def fit_mixture(
     """A mixture trained on the data by the engine that `settings.training` belongs to."""
     start = global_start(data.points, settings, generator)
     return engine_for(settings.training).fit(data, start, settings, generator, progress)
+
+
+def fit_with_estimated_noise(
+    data: TrainingData,
+    settings: MixtureSettings,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> tuple[FittedMixture, NoiseModel | None]:
+    """A mixture whose noise is estimated from the residuals of a first one with constant noise, and that noise.
+
+    The noise is None if it is constant. A third fit, from the residuals of the second, was slightly worse.
+    """
+    first = fit_mixture(data, settings, generator, progress)
+    residuals = left_out_residuals(first.mixture, data.for_training())
+    shared = first.mixture.shared_bandwidth
+    noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator).at_least(SMALLEST_NOISE)
+    if noise.is_constant:
+        return first, None
+    points, gate_set = (set_ and replace(set_, noise=noise(set_.X)) for set_ in (data.points, data.gate_set))
+    return fit_mixture(replace(data, points=points, gate_set=gate_set), settings, generator, progress), noise
 
 
 def validation_error(data: TrainingData, fitted: FittedMixture, history: Sequence[Epoch], *, scale: float) -> float:

@@ -61,10 +61,10 @@ class Outcome(NamedTuple):
 
 @final
 class CandidateTrainer:
-    """Trains candidates, at most `left` more of them."""
+    """Trains candidates."""
 
-    def __init__(self, data: TrainingData, start: Start, generator: torch.Generator, budget: int) -> None:
-        self._data, self._start, self.left = data, start, budget
+    def __init__(self, data: TrainingData, start: Start, generator: torch.Generator) -> None:
+        self._data, self._start = data, start
         self._seed = int(torch.randint(2**31 - 1, (), generator=generator))
 
     def run(
@@ -80,7 +80,6 @@ class CandidateTrainer:
         The start is the pre-trained experts or, if `untrained`, their prior: a learning rate cannot be judged on
         experts that have nothing to learn. A `probe` is interrupted when its learning rate turns out too small.
         """
-        self.left -= 1
         responses = sparse_responses(self._data, self._start, candidate, self._generator())
         with torch.no_grad():
             if untrained:

@@ -86,9 +86,7 @@ def _exact_responses(
 ) -> FixedResponses:
     del generator  # no inducing points, nothing to draw
     experts = exact_experts_on(data.points, start.hyperparameters, settings.bandwidths, start, settings)
-    if data.gate_set is not None:
-        return FixedResponses.on_gate_set(data.gate_set, validation_labels(data), experts)
-    return FixedResponses.leave_one_out(data.points, validation_labels(data), experts)
+    return FixedResponses(data.points, validation_labels(data), experts, data.gate_set)
 
 
 def validation_labels(data: TrainingData) -> LabelledSet:
@@ -117,4 +115,4 @@ def _final_experts(
 
 
 def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:
-    return mixture_squared_error(gate(validation.X), experts.mean(validation.X), validation.y, validation.weight).item()
+    return mixture_squared_error(gate(validation.X), experts.mean(validation.X), validation).item()

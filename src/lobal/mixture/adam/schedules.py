@@ -1,13 +1,8 @@
-"""What changes from epoch to epoch: the learning rate, kappa, the order of the points and the noise on the gate."""
+"""What changes from epoch to epoch: the learning rate and kappa."""
 
 import math
 from typing import final
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
-
-from lobal.mixture.adam.responses import Responses
 from lobal.mixture.adam.settings import AdamSettings
 
 
@@ -41,7 +36,7 @@ class KappaSchedule:
     """kappa, which falls from all L experts to its terminal value."""
 
     def __init__(self, L: int, settings: AdamSettings) -> None:
-        self.kappa, self.terminal = L, min(settings.kappa, L)
+        self.kappa, self.terminal = L, min(settings.sparsity, L)
         # A short training still spends half of its epochs at the terminal kappa.
         most = max(settings.max_epochs // (2 * max(L - self.terminal, 1)), 1)
         self._epochs_per_kappa = min(settings.epochs_per_kappa, most)
@@ -56,36 +51,3 @@ class KappaSchedule:
     def ended(self) -> bool:
         """Whether kappa is terminal: earlier errors are those of another model and not compared."""
         return self.kappa <= self.terminal
-
-
-@final
-class EpochSampler:
-    """The random numbers of a training.
-
-    With a separate generator for the noise, the orders do not depend on how much noise is drawn.
-    """
-
-    def __init__(
-        self,
-        responses: Responses,
-        settings: AdamSettings,
-        orders: torch.Generator,
-        noises: torch.Generator | None = None,
-    ) -> None:
-        n = len(responses.points)
-        self._n, self._size, self._is_shuffled = n, min(n, settings.epoch_size), responses.is_shuffled
-        self._orders, self._noises = orders, orders if noises is None else noises
-
-    def order(self) -> Int[Tensor, " n"]:
-        """The rows of an epoch in random order.
-
-        Points that are shuffled already are traversed from a random row on, so that no features have to be copied.
-        """
-        if not self._is_shuffled:
-            return torch.randperm(self._n, generator=self._orders)[: self._size]
-        start = torch.randint(self._n, (), generator=self._orders)
-        return (start + torch.arange(self._size)) % self._n
-
-    def noise(self, L: int, dtype: torch.dtype) -> Float[Tensor, "n L"]:
-        """Standard normal noise on their channels."""
-        return torch.randn(self._size, L, generator=self._noises, dtype=dtype)

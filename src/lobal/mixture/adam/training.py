@@ -12,9 +12,9 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.mixture.adam.cuda_graphs import GraphCache
-from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error, small_bandwidth_penalty
-from lobal.mixture.adam.responses import Responses, Rows
-from lobal.mixture.adam.schedules import EpochSampler, KappaSchedule, RateSchedule
+from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error
+from lobal.mixture.adam.responses import Responses, Rows, SparseResponses
+from lobal.mixture.adam.schedules import KappaSchedule, RateSchedule
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.ladder import bandwidth_prices
@@ -40,9 +40,9 @@ class Trainer:
         generator: torch.Generator,
         noises: torch.Generator | None = None,
     ) -> None:
-        self.responses, self.settings = responses, settings
-        self._sampler = EpochSampler(responses, settings, generator, noises)
-        self._gate = gate
+        self.responses, self.settings, self._gate = responses, settings, gate
+        # With a generator of its own for the noise, the orders do not depend on how much noise is drawn.
+        self._orders, self._noises = generator, generator if noises is None else noises
         self._phi = gate.features(responses.points.X)[0]
         self._phi_validation = gate.features(responses.validation.X)[0]
         for tensor in (gate.whitened_mean, gate.means):
@@ -51,22 +51,20 @@ class Trainer:
         self._kappa = KappaSchedule(L, settings)
         self._rate = RateSchedule(settings.patience, settings.smallest_rate)
         self._is_on_gpu = self._phi.device.type == "cuda"
-        self._is_closed_form = settings.objective is elbo and responses.has_closed_form
+        self._closed: SparseResponses | None = None  # the responses, if their gradients have a closed form
+        if isinstance(responses, SparseResponses) and responses.has_closed_form and settings.objective is elbo:
+            self._closed = responses
         self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
         self._call = GraphCache(self._phi.device)
-        self._groups = self._parameter_groups()
+        eta, eta_H, eta_G = settings.learning_rate, settings.hyperparameter_rate, settings.gate_rate
+        self._groups = [
+            (responses.inducing_parameters(), eta),
+            (responses.hyperparameters(), eta_H * eta),
+            ([gate.whitened_mean], eta_G * eta),
+            ([gate.means], eta_H * eta_G * eta),
+        ]
         self._optimiser = self._make_optimiser()
         self._best = self._state()
-
-    def _parameter_groups(self) -> list[tuple[list[Tensor], float]]:
-        """Leaf tensors and their learning rates: of inducing values, hyperparameters, the gate's values and means."""
-        leaves = (
-            self.responses.inducing_parameters(),
-            self.responses.hyperparameters(),
-            [self._gate.whitened_mean],
-            [self._gate.means],
-        )
-        return [*zip(leaves, self.settings.rates, strict=True)]
 
     def _make_optimiser(self) -> torch.optim.Adam:
         # A CUDA graph reads a new rate only from a tensor, which the fused optimiser requires in single precision.
@@ -108,7 +106,7 @@ class Trainer:
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
             kappa = self._kappa.after(number)
-            seen = self._validated()
+            seen = self._call("validation", kappa, self.validation_error)
             drawn = self._draw()  # while a GPU is still busy
             objective, error = torch.stack([passed, seen]).tolist()
             self._check(objective)
@@ -143,17 +141,25 @@ class Trainer:
             )
 
     def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
-        """The rows of an epoch, and the noise on their channels."""
-        order, L = self._sampler.order().to(self._phi.device), len(self._gate.means)
+        """The rows of an epoch in random order, and the noise on their channels.
+
+        Points that are shuffled already are traversed from a random row on, so that no features have to be copied.
+        """
+        n, L, device = len(self.responses.points), len(self._gate.means), self._phi.device
+        size = min(n, self.settings.epoch_size)
+        if self.responses.is_shuffled:
+            order = (torch.randint(n, (), generator=self._orders) + torch.arange(size)) % n
+        else:
+            order = torch.randperm(n, generator=self._orders)[:size]
         if self._noise < NO_NOISE:
-            return order, self._phi.new_zeros(len(order), L)
-        noise = self._noise * self._sampler.noise(L, self._phi.dtype)
+            return order.to(device), self._phi.new_zeros(size, L)
+        noise = self._noise * torch.randn(size, L, generator=self._noises, dtype=self._phi.dtype)
         self._noise *= self.settings.gate_noise_decay
-        return order, noise.to(self._phi.device)
+        return order.to(device), noise.to(device)
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
         """One step for every batch."""
-        if not self._is_closed_form:
+        if self._closed is None:
             return self._steps(order, noise)
         return self._call("epoch", self._kappa.kappa, self._steps, order, noise)
 
@@ -163,20 +169,19 @@ class Trainer:
         batches = zip(map(_as_slice, order.split(size)), noise.split(size), strict=True)
         return torch.stack([self._step(rows, batch_noise) for rows, batch_noise in batches]).mean(0)
 
-    def _validated(self) -> Scalar:
-        return self._call("validation", self._kappa.kappa, self._validation)
-
     def _step(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
-        objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
+        objective = (
+            self._by_autograd(rows, noise) if self._closed is None else self._closed_form(self._closed, rows, noise)
+        )
         self._optimiser.step()
         return objective
 
     @torch.no_grad()
-    def _closed_form(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
+    def _closed_form(self, responses: SparseResponses, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
         """The objective of a batch; gradients from their formulas."""
         phi = self._phi[rows]
         gate = top_kappa_softmax(self._gate.channels(phi) + noise, self._kappa.kappa)
-        objective, slope = self.responses.elbo_gradients(rows, gate, self._prices)
+        objective, slope = responses.elbo_gradients(rows, gate, self._prices)
         self._gate.whitened_mean.grad = self._gate.scale.sqrt() * (slope.mT @ phi)
         self._gate.means.grad = slope.sum(0)
         return objective
@@ -187,21 +192,16 @@ class Trainer:
         points = self.responses.points
         batch = points[rows]
         loss = self.settings.objective(gate, self.responses.at(rows), batch, self.responses.divergence(), len(points))
-        loss = loss + self.settings.penalty * small_bandwidth_penalty(expert_shares(gate, batch.weight))
+        loss = loss + expert_shares(gate, batch.weight) @ self._prices
         self._optimiser.zero_grad()
         loss.backward()
         return loss.detach()
 
-    def validation_error(self) -> float:
-        """Importance-weighted root mean squared error of the mixture on the validation set."""
-        return self._validation().item()
-
     @torch.no_grad()
-    def _validation(self) -> Scalar:
+    def validation_error(self) -> Scalar:
+        """Importance-weighted root mean squared error of the mixture on the validation set."""
         gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._kappa.kappa)
-        validation = self.responses.validation
-        error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
-        return error.sqrt()
+        return mixture_squared_error(gate, self.responses.validation_mean(), self.responses.validation).sqrt()
 
 
 def _as_slice(rows: Int[Tensor, " b"]) -> Rows:

@@ -10,10 +10,9 @@ from torch import Tensor
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import inducing_covariance
 from lobal.experts.interface import Experts
 from lobal.experts.leave_one_out import condition, sparse_leave_one_out
-from lobal.experts.svgp import SparseExperts
+from lobal.experts.svgp import FullCovariance, SparseExperts
 from lobal.mixture.analytic.gate_choice import best_gate_features, squared_if_clearly_better
 from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
 from lobal.mixture.analytic.training import Trained, train, utilities
@@ -57,12 +56,12 @@ def fit_sparse(
         experts: Experts = exact_experts_on(points, trained.hyperparameters, bandwidths, start, settings)
     else:
         weights = trained.gate(plan.points.X) if settings.refit else None
-        conditioned = condition(stored, plan.points, trained.hyperparameters, weights)
+        factor, mean = condition(stored, plan.points, trained.hyperparameters, weights)
         experts = SparseExperts(
             features=stored.features,
             hyperparameters=trained.hyperparameters,
-            whitened_mean=conditioned.whitened_mean,
-            covariance=inducing_covariance(conditioned.equations),
+            whitened_mean=mean,
+            covariance=FullCovariance.best(factor),
         )
     shared = start.shared_bandwidth
     mixture = Mixture(experts=experts, gate=trained.gate, bandwidths=bandwidths, shared_bandwidth=shared)

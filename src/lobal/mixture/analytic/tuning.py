@@ -21,23 +21,16 @@ from lobal.mixture.analytic.ordinal import FOLDS
 from lobal.mixture.analytic.preparation import analytic_settings, training_points
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.data import TrainingData
-from lobal.mixture.gate import features_of
 from lobal.mixture.leave_one_out import left_out_by_expert
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
-from lobal.mixture.tuning_record import Decision, Report, Trial, Tuned
+from lobal.mixture.tuning_record import Decision, Trial, Tuned
 
 PRICES = (1.0, 4.0, 16.0)
 GATE_SCALES = (1.0, 4.0, 16.0)  # lambda_G, in squared steps of the ladder
 
 
-def tuned_analytic(
-    data: TrainingData,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    budget: int,
-    report: Report | None,
-) -> Tuned:
+def tuned_analytic(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
     """The settings with the price and lambda_G that predict held-out points best, and the ladder of the first fit."""
     training = analytic_settings(settings)
     start = global_start(data.points, settings, generator)
@@ -46,14 +39,11 @@ def tuned_analytic(
     predictions = left_out_by_expert(mixture, points)
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
     predictions = LeaveOneOut(*(values[:, rows] for values in predictions))
-    candidates = _candidates(training)[:budget]
-    gate_features = features_of(mixture.gate)
+    candidates = _candidates(training)
+    gate_features = mixture.gate.features
     losses = [held_out_losses(gate_features, points[rows], predictions, candidate) for candidate in candidates]
     least = min(range(len(losses)), key=lambda number: losses[number].mean().item())
     best = least if is_better(losses[least], losses[0]) else 0
-    decision = _decision(candidates, losses, best)
-    if report is not None:
-        report(decision)
     found = replace(
         settings,
         training=candidates[best],
@@ -61,7 +51,7 @@ def tuned_analytic(
         shared_bandwidth=mixture.shared_bandwidth,
         gate_bandwidth=gate_features.shared_bandwidth,
     )
-    return Tuned(found, [decision])
+    return Tuned(found, [_decision(candidates, losses, best)])
 
 
 def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
