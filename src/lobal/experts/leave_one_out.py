@@ -17,11 +17,10 @@ from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import Kernel, scale_inputs
 from lobal.core.linalg import whitened
-from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.exact import ExactExperts, exact_experts, neighbourhoods
 from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import Conditioned, Moments, conditioned, fitc_variance, moments
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.neighbourhoods import neighbourhoods
 from lobal.experts.svgp import predictive_mean
 
 # A label that its expert interpolates has leverage one, and its leave-one-out prediction is not defined.

@@ -34,7 +34,7 @@ from lobal.mixture.smoothness import smoothness_by_mixtures
 from lobal.mixture.storage import ATTRIBUTES, SavedModel, load_model, save_model
 from lobal.mixture.tuning import TUNINGS
 from lobal.mixture.tuning_record import Decision
-from lobal.mixture.units import LabelUnits, NoiseFunction, as_array, as_tensor, known_noise
+from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
 
@@ -198,7 +198,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self._measure(inputs[counted], labels[counted], generator)
         given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
         noise = given if noise_variance is None else noise_variance
-        labelled = self._labelled(inputs, labels, weights, noise, inducing_weight)
+        labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
         settings = self._settings(len(data.points))
         self._measure_smoothness(data, settings, generator)
@@ -273,7 +273,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self.noise_variance(inputs)
-        points = self._labelled(inputs, np.asarray(labels, dtype=np.float64), None, noise)
+        points = self._labelled(inputs, labels, noise=noise)
         prediction = left_out_prediction(self.mixture_, points)
         mean = self.label_mean_ + self.label_scale_ * as_array(prediction.mean)
         return mean, np.sqrt(self.label_scale_**2 * as_array(prediction.variance) + noise)
@@ -323,7 +323,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """Mean and standard deviation of the labels, intrinsic dimension of the inputs."""
-        self.label_mean_, self.label_scale_ = LabelUnits.of(y)
+        self.label_mean_, self.label_scale_ = label_units(y)
         given = self.intrinsic_dimension
         found = intrinsic_dimension(self._tensor(X), generator=generator) if given is None else given
         self.intrinsic_dimension_ = positive("intrinsic_dimension", found)
@@ -351,16 +351,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.noise_model_ = None if noise is None else noise.scaled(self.label_scale_**2)
         return fitted
 
-    def _labelled(
-        self,
-        X: Float[ndarray, "n d"],
-        y: Float[ndarray, " n"],
-        weight: ArrayLike | None,
-        noise: ArrayLike | NoiseFunction | None,
-        inducing_weight: ArrayLike | None = None,
-    ) -> LabelledSet:
-        units, device = LabelUnits(self.label_mean_, self.label_scale_), resolve_device(self.device)
-        return units.labelled(X, y, weight, noise, inducing_weight=inducing_weight, device=device)
+    def _labelled(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], **columns: Any) -> LabelledSet:  # noqa: ANN401
+        """The labels as the mixture sees them, with the given weights and noise."""
+        units = self.label_mean_, self.label_scale_
+        return labelled_set(X, np.asarray(y, dtype=np.float64), units, resolve_device(self.device), **columns)
 
     def _training_data(
         self, labelled: LabelledSet, validation: tuple[ArrayLike, ArrayLike] | None, generator: torch.Generator
@@ -370,7 +364,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         held_out: LabelledSet | int | None = share
         if validation is not None:
             X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
-            held_out = self._labelled(X, y, None, self.noise if callable(self.noise) else None)
+            held_out = self._labelled(X, y, noise=self.noise if callable(self.noise) else None)
         n_gate = n_gate if self.experts == "exact" else 0
         return split_labels(labelled, n_gate=n_gate, validation=held_out, generator=generator)
 

@@ -24,7 +24,7 @@ def fit_mixture(
 ) -> FittedMixture:
     """A mixture trained on the data by the engine that `settings.training` belongs to."""
     start = global_start(data.points, settings, generator)
-    return engine_for(settings.training).fit(data, start, settings, generator, progress)
+    return engine_for(settings.training).fit_mixture(data, start, progress)
 
 
 def fit_with_estimated_noise(
@@ -43,8 +43,9 @@ def fit_with_estimated_noise(
     noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator).at_least(SMALLEST_NOISE)
     if noise.is_constant:
         return first, None
-    points, gate_set = (set_ and replace(set_, noise=noise(set_.X)) for set_ in (data.points, data.gate_set))
-    return fit_mixture(replace(data, points=points, gate_set=gate_set), settings, generator, progress), noise
+    points = data.for_training()
+    noisy = replace(data, points=replace(points, noise=noise(points.X)), gate_set=None)
+    return fit_mixture(noisy, settings, generator, progress), noise
 
 
 def validation_error(data: TrainingData, fitted: FittedMixture, history: Sequence[Epoch], *, scale: float) -> float:

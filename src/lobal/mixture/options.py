@@ -103,9 +103,9 @@ def engine_options(engine: object) -> EngineOptions:
     if isinstance(engine, EngineOptions):
         return engine
     if not isinstance(engine, str) or engine not in ENGINES:
-        objects = " or ".join(f"lobal.{each.options.__name__}(...)" for each in ENGINES.values())
+        objects = " or ".join(f"lobal.{each.__name__}(...)" for each in ENGINES.values())
         raise ValueError(f"engine must be one of {sorted(ENGINES)}, or {objects}, got {engine!r}")
-    return ENGINES[engine].options()
+    return ENGINES[engine]()
 
 
 def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Options without effect under the engine are dropped. None was the engine's default.
     """
     name = options.get("engine", DEFAULT_ENGINE)
-    kind = one_of("engine", name, ENGINES).options
+    kind = one_of("engine", name, ENGINES)
     own = {key: options[key] for key in _names(kind) if options.get(key) is not None}
     engine = kind(**own)
     engine = kind(**_without(own, engine.without_effect(exact=options.get("experts") == "exact")))
-    of_any = {key for each in ENGINES.values() for key in _names(each.options)}
+    of_any = {key for each in ENGINES.values() for key in _names(each)}
     return {**_without(options, of_any), "engine": name if engine == kind() else engine}
 
 
@@ -127,7 +127,7 @@ def options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     plain = {}
     for name, value in options.items():
         if isinstance(value, EngineOptions):
-            kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each.options))
+            kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each))
             plain[name] = {"kind": kind, "options": options_to_json(value.get_params())}
         elif callable(value) or isinstance(value, np.random.RandomState):
             warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=4)
@@ -141,7 +141,7 @@ def options_from_json(fields: Mapping[str, Any]) -> dict[str, Any]:
     engine = fields.get("engine")
     if not isinstance(engine, Mapping):
         return from_flat_options(fields)
-    kind = one_of("kind of the engine", engine.get("kind"), ENGINES).options
+    kind = one_of("kind of the engine", engine.get("kind"), ENGINES)
     options = engine.get("options")
     unknown = sorted(set(options) - set(_names(kind))) if isinstance(options, Mapping) else [options]
     if not isinstance(options, Mapping) or unknown:

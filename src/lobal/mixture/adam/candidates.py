@@ -20,7 +20,7 @@ from lobal.mixture.data import TrainingData
 from lobal.mixture.gate import SoftmaxGate, gated_mean
 from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, gate_features_at
+from lobal.mixture.start import Start
 from lobal.mixture.tuning_record import End, Trial, Value
 
 # Candidates are compared after shorter trainings than a final fit's: later epochs improve all of them similarly.
@@ -49,9 +49,7 @@ class Outcome(NamedTuple):
 
     def is_worse_than(self, other: "Outcome") -> bool:
         """Whether the squared errors are larger by more than the standard error of the mean difference."""
-        if self.squares is None or other.squares is None:
-            return self.error > other.error
-        return is_better(other.squares, self.squares)
+        return self.squares is not None and other.squares is not None and is_better(other.squares, self.squares)
 
     def as_trial(self, value: Value, *, known: bool = False) -> Trial:
         """The entry of the tuning record; `known` if the candidate was trained at an earlier decision."""
@@ -80,7 +78,7 @@ class CandidateTrainer:
         The start is the pre-trained experts or, if `untrained`, their prior: a learning rate cannot be judged on
         experts that have nothing to learn. A `probe` is interrupted when its learning rate turns out too small.
         """
-        responses = sparse_responses(self._data, self._start, candidate, self._generator())
+        responses = sparse_responses(self._data, self._start_of(candidate))
         with torch.no_grad():
             if untrained:
                 responses.inducing_parameters()[0].zero_()  # the prior mean
@@ -104,9 +102,12 @@ class CandidateTrainer:
     def _generator(self, offset: int = 0) -> torch.Generator:
         return torch.Generator().manual_seed(self._seed + offset)
 
+    def _start_of(self, candidate: MixtureSettings) -> Start:
+        return replace(self._start, settings=candidate, generator=self._generator())
+
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
         width, points = gate_width(self._start, candidate), self._data.for_training()
-        features = gate_features_at(points, width, candidate, self._generator())
+        features = self._start_of(candidate).gate_features(points, width)
         scale = adam_settings(candidate).gate_scale
         return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=scale)
 

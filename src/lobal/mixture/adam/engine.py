@@ -10,8 +10,9 @@ from lobal.mixture.adam.objective import Objective, elbo, squared_error
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.tuning import tuned_adam
 from lobal.mixture.checks import one_of, share_of
-from lobal.mixture.engine import Engine, EngineOptions
+from lobal.mixture.engine import EngineOptions, Fit, Tune
 from lobal.mixture.progress import Epoch
+from lobal.mixture.settings import TrainingSettings
 
 OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
 LARGEST_VALIDATION_SET = 1024  # more labels hardly improve the decisions that validation makes
@@ -50,6 +51,9 @@ class Adam(EngineOptions):
         Adam(max_epochs=200, sparsity=3)
     """
 
+    settings: ClassVar[type[TrainingSettings]] = AdamSettings
+    fit_mixture: ClassVar[Fit] = staticmethod(fit_by_adam)
+    tune: ClassVar[Tune] = staticmethod(tuned_adam)
     exact_by_default: ClassVar[bool] = False
     can_estimate_noise: ClassVar[bool] = False
 
@@ -99,6 +103,3 @@ def default_penalty(n: int, objective: str) -> float:
     A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
     """
     return (1e-4 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
-
-
-ADAM = Engine(options=Adam, settings=AdamSettings, fit=fit_by_adam, tune=tuned_adam)

@@ -12,33 +12,26 @@ from lobal.mixture.data import TrainingData
 from lobal.mixture.ladder import CHANGES, in_use
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
-from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, exact_experts_on
+from lobal.mixture.start import Start
 
 # The most labels in a neighbourhood of the pilot, which costs O(L n NEIGHBOURS^2).
 NEIGHBOURS = 512
 
 
-def fit_exact(
-    data: TrainingData,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> FittedMixture:
+def fit_exact(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture of exact experts.
 
     They cost O(L n^3) and are fitted only once: bandwidths and noise come from a pilot.
     """
-    plan, gates = first_plan(data, start, settings, generator)
-    if settings.pilot:
-        plan = _pilot(plan, start, settings)
+    plan, gates = first_plan(data, start)
+    if start.settings.pilot:
+        plan = _pilot(plan, start)
     points, bandwidths, hyperparameters, gate_features, training = plan
-    experts = exact_experts_on(points, hyperparameters, bandwidths, start, settings)
+    experts = start.exact_experts(points, hyperparameters, bandwidths)
     predictions = exact_leave_one_out(experts)
-    if settings.pilot:
+    if start.settings.pilot:
         utility = utilities(predictions, points.y, training)
-        gate_features = best_gate_features(gates, points, utility, training, generator)
+        gate_features = best_gate_features(gates, points, utility, training, start.generator)
     else:
         training = replace(training, compared=False)
     trained = best_gate(gate_features, points, predictions, hyperparameters, training)
@@ -49,7 +42,7 @@ def fit_exact(
     return FittedMixture(mixture, trained.residual)
 
 
-def _pilot(plan: Plan, start: Start, settings: MixtureSettings) -> Plan:
+def _pilot(plan: Plan, start: Start) -> Plan:
     """A plan with the bandwidths that are in use and the noise, from predictions within neighbourhoods.
 
     A bandwidth is in use if it is with or without the price of leverage. The noise is updated once, from the global
@@ -65,18 +58,18 @@ def _pilot(plan: Plan, start: Start, settings: MixtureSettings) -> Plan:
             hyperparameters,
             bandwidths=bandwidths,
             shared_bandwidth=start.shared_bandwidth,
-            kernel=settings.kernel,
+            kernel=start.settings.kernel,
             most=NEIGHBOURS,
         )
         both = measures(training)[:2]  # with the price of leverage and without
         fits = [fit_gate(gate_features, phi, points, predictions, hyperparameters, measure) for measure in both]
         shares = torch.stack([fit.shares for fit in fits]).amax(dim=0)
-        longer = extended_ladder(bandwidths, shares, points, start, settings)
+        longer = extended_ladder(bandwidths, shares, points, start)
         if len(longer) == len(bandwidths):
             break
     if points.noise is None:
         everything = torch.ones_like(predictions.mean)  # is explained by as many inducing points as labels
         noise = updated_noise(hyperparameters, everything, predictions, points, fits[0].gate.at_features(phi))
         hyperparameters = hyperparameters._replace(noise=noise)
-    used = in_use(bandwidths, shares) if settings.adaptive else bandwidths
+    used = in_use(bandwidths, shares) if start.settings.adaptive else bandwidths
     return plan._replace(bandwidths=used, hyperparameters=hyperparameters)

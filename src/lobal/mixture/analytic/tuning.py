@@ -34,7 +34,7 @@ def tuned_analytic(data: TrainingData, settings: MixtureSettings, generator: tor
     """The settings with the price and lambda_G that predict held-out points best, and the ladder of the first fit."""
     training = analytic_settings(settings)
     start = global_start(data.points, settings, generator)
-    mixture = fit_analytic(data, start, replace(settings, exchange=False), generator, None).mixture
+    mixture = fit_analytic(data, replace(start, settings=replace(settings, exchange=False)), None).mixture
     points = training_points(data, training)
     predictions = left_out_by_expert(mixture, points)
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
