@@ -10,7 +10,7 @@ from lobal.core import kernels
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, scale_inputs
 from lobal.experts import features as stored_features
-from lobal.experts.exact import exact_experts
+from lobal.experts.exact import exact_experts, neighbourhoods
 from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import fitc_variance
 from lobal.experts.interface import Hyperparameters
@@ -23,16 +23,10 @@ from lobal.experts.leave_one_out import (
     relative_weights,
     sparse_leave_one_out,
 )
-from lobal.experts.neighbourhoods import neighbourhoods
 from tests.experts.setting import CLOSE, Setting, fitc_experts
 
 every_noise = pytest.mark.parametrize("heteroscedastic", [False, True], ids=["one noise", "noise per label"])
 every_weight = pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
-
-
-@pytest.fixture
-def setting(generator: torch.Generator) -> Setting:
-    return Setting.draw(generator)
 
 
 def noise_of(setting: Setting, heteroscedastic: bool) -> Hyperparameters:
@@ -93,7 +87,7 @@ def test_leverages_sum_to_the_effective_number_of_parameters(
     """The trace of Phi A^-1 Phi^T diag(lambda w / s) is that of I - A^-1."""
     points, hyperparameters = points_of(setting, weighted), noise_of(setting, heteroscedastic)
     stored = StoredFeatures(setting.features, points.X)
-    factor = condition(stored, points, hyperparameters).equations.factor
+    factor = condition(stored, points, hyperparameters).factor
     effective = len(setting.Z) - torch.cholesky_inverse(factor).diagonal(dim1=-2, dim2=-1).sum(-1)
     leverage = sparse_answers(setting, points, hyperparameters).leverage
     torch.testing.assert_close(leverage.sum(1), effective)

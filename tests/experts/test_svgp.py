@@ -122,14 +122,6 @@ def test_divergence_vanishes_at_the_prior_only(generator: torch.Generator) -> No
         assert (kl_divergence(b, COVARIANCES[kind](generator)) > 0.1).all()
 
 
-def test_a_diagonal_covariance_equals_the_full_one_with_the_same_entries(generator: torch.Generator) -> None:
-    phi, log_variance = normal(generator, 3, 5, 9), normal(generator, 3, 9)
-    diagonal = DiagonalCovariance(log_variance)
-    full = FullCovariance(torch.diag_embed((0.5 * log_variance).exp()))
-    torch.testing.assert_close(diagonal.quadratic(phi), full.quadratic(phi))
-    torch.testing.assert_close(diagonal.divergence(), full.divergence())
-
-
 def test_what_lies_below_the_diagonal_of_a_root_is_ignored(generator: torch.Generator) -> None:
     phi, root = normal(generator, 3, 5, 9), normal(generator, 3, 9, 9)
     torch.testing.assert_close(FullCovariance(root).quadratic(phi), FullCovariance(root.triu()).quadratic(phi))
@@ -143,13 +135,6 @@ def test_a_snapshot_does_not_follow_training(kind: str, generator: torch.Generat
     for tensor in covariance.parameters.values():
         tensor.add_(1.0)
     torch.testing.assert_close(dense(snapshot), before, rtol=0.0, atol=0.0)
-
-
-def test_the_parameters_of_a_covariance_rebuild_it(generator: torch.Generator) -> None:
-    for make in COVARIANCES.values():
-        covariance = make(generator)
-        again = type(covariance)(**covariance.parameters)
-        torch.testing.assert_close(dense(again), dense(covariance), rtol=0.0, atol=0.0)
 
 
 def test_the_prior_is_recovered_from_standard_normal_inducing_values(setting: Setting) -> None:
