@@ -7,8 +7,7 @@ import torch
 
 from lobal.core.dataset import LabelledSet
 from lobal.mixture.data import TrainingData
-from lobal.mixture.fit import fit_mixture
-from lobal.mixture.heteroscedastic import fit_with_estimated_noise
+from lobal.mixture.fit import fit_mixture, fit_with_estimated_noise
 from lobal.mixture.settings import MixtureSettings
 from tests.mixture.test_fit import ANALYTIC, BANDWIDTHS, sample
 

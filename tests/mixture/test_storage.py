@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lobal.experts.interface import Experts, Posterior
-from lobal.mixture.adam.responses import diagonal_covariance
+from lobal.experts.svgp import DiagonalCovariance
 from lobal.mixture.gate import Gate
 from lobal.mixture.storage import mixture_from, mixture_tensors
 from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
@@ -13,7 +13,7 @@ from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
 VARIANTS: dict[str, dict[str, Any]] = {
     "refitted": {},
     "trained": {"refit": False},
-    "diagonal": {"refit": False, "training": replace(QUICK, covariance=diagonal_covariance)},
+    "diagonal": {"refit": False, "training": replace(QUICK, covariance=DiagonalCovariance)},
     "exact": {"exact": True},
     "ordinal": {"training": ANALYTIC},
     "ordinal, exact": {"training": ANALYTIC, "exact": True},

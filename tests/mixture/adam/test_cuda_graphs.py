@@ -6,7 +6,7 @@ from torch import Tensor
 
 from lobal.mixture.adam.cuda_graphs import GraphCache
 from lobal.mixture.adam.settings import AdamSettings
-from tests.mixture.adam.test_training import run, trainer_on
+from tests.mixture.adam.test_training import make_trainer, run
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -30,6 +30,6 @@ def test_a_recorded_function_reads_its_new_inputs() -> None:
 def test_training_on_a_gpu_agrees_with_training_on_a_cpu() -> None:
     settings = AdamSettings(batch_size=50, max_epochs=20, epochs_per_kappa=2)
     on_gpu, on_cpu = (
-        [epoch.validation_error for epoch in run(trainer_on(device, settings))] for device in ("cuda", "cpu")
+        [epoch.validation_error for epoch in run(make_trainer(settings, device=device))] for device in ("cuda", "cpu")
     )
     assert on_gpu == pytest.approx(on_cpu, rel=1e-3)

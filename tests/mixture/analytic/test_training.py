@@ -12,7 +12,7 @@ from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import StoredFeatures
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
-from lobal.mixture.adam.objective import expert_shares, small_bandwidth_penalty
+from lobal.mixture.adam.objective import expert_shares
 from lobal.mixture.analytic.settings import PRICE, AnalyticSettings
 from lobal.mixture.analytic.training import Trained, train, updated_noise, utilities
 from lobal.mixture.gate import gated_mean
@@ -58,7 +58,8 @@ def test_with_a_theta_the_gate_pays_the_penalty_of_the_paper(theta: float) -> No
     utility = utilities(answers, y, AnalyticSettings(penalty=theta))
     gained = weight @ gated_mean(gate, utility) / weight.sum()
     fit = weight @ gated_mean(gate, answers.log_likelihood(y)) / weight.sum()
-    torch.testing.assert_close(gained, fit - theta * small_bandwidth_penalty(expert_shares(gate, weight)))
+    paper = 2.0 / (L - 1) * expert_shares(gate, weight) @ torch.arange(L - 1, -1, -1).double()
+    torch.testing.assert_close(gained, fit - theta * paper)
 
 
 def test_without_a_theta_leverage_has_its_price() -> None:

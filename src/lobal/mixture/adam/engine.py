@@ -4,12 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
+from lobal.core.checks import whole_number
 from lobal.experts.svgp import COVARIANCES
 from lobal.mixture.adam.fit import fit_by_adam
 from lobal.mixture.adam.objective import Objective, elbo, squared_error
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.tuning import tuned_adam
-from lobal.mixture.checks import one_of, share_of
+from lobal.mixture.checks import not_negative, one_of, positive, share_of
 from lobal.mixture.engine import EngineOptions, Fit, Tune
 from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import TrainingSettings
@@ -78,6 +79,12 @@ class Adam(EngineOptions):
             options["penalty"] = default_penalty(n, objective)
         if self.batch_size is None:
             options["batch_size"] = min(512, max(16, n // 4))
+        for name in ("sparsity", "batch_size", "patience", "max_epochs"):
+            options[name] = whole_number(name, options[name], least=1)
+        for name in ("learning_rate", "gate_scale"):
+            options[name] = positive(name, options[name])
+        for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
+            options[name] = not_negative(name, options[name])
         return AdamSettings(objective=one_of("objective", objective, OBJECTIVES), **options)
 
     def split(self, n: int) -> tuple[int, int]:

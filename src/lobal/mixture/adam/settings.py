@@ -4,10 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from lobal.core.checks import whole_number
 from lobal.experts.svgp import InducingCovariance, ZeroCovariance
 from lobal.mixture.adam.objective import Objective, elbo
-from lobal.mixture.checks import not_negative, positive
 from lobal.mixture.settings import TrainingSettings
 
 
@@ -35,11 +33,3 @@ class AdamSettings(TrainingSettings):
     # An epoch is a pass over the data, or over this many points if there are more.
     epoch_size: int = 8192
     max_epochs: int = 2000
-
-    def __post_init__(self) -> None:
-        for name in ("sparsity", "batch_size", "patience", "epochs_per_kappa", "epoch_size", "max_epochs"):
-            whole_number(name, getattr(self, name), least=1)
-        for name in ("learning_rate", "gate_scale"):
-            positive(name, getattr(self, name))
-        for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
-            not_negative(name, getattr(self, name))
