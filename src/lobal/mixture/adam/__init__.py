@@ -7,7 +7,7 @@ Start with `training.py`.
 - `training.py`: the loop over epochs and batches
 - `objective.py`, `gradients.py`: the objective, and its gradient in closed form for S = 0
 - `responses.py`: what the training sees of sparse or exact experts
-- `schedules.py`: learning rate, kappa and gate noise from epoch to epoch
+- `schedules.py`: learning rate and kappa from epoch to epoch
 - `tuning.py`, `candidates.py`: hyperparameters by validation (Algorithm 2), and short trainings of candidates
 - `cuda_graphs.py`: on a GPU, an epoch is recorded once and replayed
 """
