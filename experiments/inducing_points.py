@@ -21,12 +21,11 @@ import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
 from torch import Tensor
 
 from experiments.doppler import doppler_data
 from experiments.doppler_active import START, campaign
-from experiments.figures.inducing import inducing_point_panels
+from experiments.figures.models import curve_panels
 from experiments.repetitions import (
     Figure,
     FirstSeed,
@@ -318,7 +317,6 @@ def main(
     figure: Figure = None,
 ) -> None:
     """Fit mixtures with few and many inducing points, placed in different ways, and compare their errors."""
-    console = Console()
     numbers = tuple(sorted({*whole_numbers(sizes)}))
     if numbers[0] < 1:
         raise ValueError(f"sizes must be above zero, got {sizes!r}")
@@ -329,13 +327,9 @@ def main(
         | {"exploration": EXPLORATION["active"], "growth": GROWTH, "most_chosen": MOST_CHOSEN, "n_test": N_TEST},
         run=partial(run, **options),
     )
-    record = repetitions.complete(
-        [(n, seed) for seed in range(first_seed, first_seed + seeds)],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print(f"seed {result['seed']} is done"),
-    )
+    pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
+    record = repetitions.complete(pairs, output, jobs=jobs)
     results = [result for result in record["results"] if result["n"] == n]
     print_summary(record, n, "fitted", "given")
     if figure is not None:
-        save_figure(inducing_point_panels(panels(results, numbers)), figure)
+        save_figure(curve_panels(panels(results, numbers), "inducing points $m$"), figure)
