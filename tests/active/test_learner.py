@@ -134,19 +134,6 @@ def test_points_given_up_have_failed() -> None:
     assert (len(active.failed), len(active.pending), len(active.labelled.y)) == (4, 0, 1)
 
 
-def test_an_oracle_that_sometimes_raises_loses_those_points_only() -> None:
-    active = learner()
-
-    def moody(X: np.ndarray) -> np.ndarray:
-        if X[0, 0] > 0.8:
-            raise RuntimeError("diverged")
-        return bumpy(X)
-
-    active.run(moody, sizes=[40], points_per_call=1)
-    assert 20 < len(active.labelled.y) < 40
-    assert active.labelled.X.max() <= 0.8
-
-
 def test_an_oracle_that_always_raises_ends_the_run_and_gives_nothing_up() -> None:
     active = learner()
 
