@@ -146,10 +146,7 @@ def stationary_problem(seed: int, *, rows: int = STATIONARY_ROWS) -> Problem:
 def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Iterator[tuple[int, ActiveLearner]]:
     """One arm: every size, and the learner with that many labels."""
     learner = ActiveLearner(
-        split.pool,
-        seed=seed,
-        model=MixtureRegressor(n_inducing=settings.n_inducing),
-        exploration=EXPLORATION[arm],
+        split.pool, seed=seed, model=MixtureRegressor(n_inducing=settings.n_inducing), exploration=EXPLORATION[arm]
     )
     for size in settings.sizes:
         rows = learner.ask(size - len(learner.labelled.y))

@@ -7,13 +7,7 @@ import pytest
 import torch
 
 from experiments import inducing_points
-from experiments.inducing_points import (
-    ARMS,
-    CHOICES,
-    TARGETS,
-    Reference,
-    with_points,
-)
+from experiments.inducing_points import ARMS, CHOICES, TARGETS, Reference, with_points
 from experiments.repetitions import Result
 from lobal.cli.demo import DOPPLER, Errors, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor

@@ -59,16 +59,12 @@ def test_the_controls_labels_are_noisy_and_its_truth_is_not() -> None:
     np.testing.assert_array_equal(again.X, X)
 
 
-def test_pool_and_test_set_share_the_rows_between_them(path: Path) -> None:
+def test_pool_and_test_set_share_the_rows_between_them_with_their_labels(path: Path) -> None:
     split = settings_of(path).split(0)
     rows = np.concatenate([split.pool.X, split.X_test])
     assert len(split.truth) == 40
     np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(np.load(path)["X"], axis=0))
     assert len(np.unique(rows, axis=0)) == 200
-
-
-def test_labels_stay_with_their_rows(path: Path) -> None:
-    split = settings_of(path).split(0)
     for X, y in ((split.pool.X, split.y), (split.X_test, split.truth)):
         np.testing.assert_allclose(y, np.sin(6.0 * X[:, 0]) + X[:, 1])
 
