@@ -156,16 +156,6 @@ def test_the_record_names_the_data_but_not_their_folder(path: Path, monkeypatch:
     assert record["command"].endswith("pools $LOBAL_DATA/halves.npz " + " ".join(options))
 
 
-@pytest.mark.parametrize(
-    ("data", "sizes"), [("nowhere.npz", "16,32"), ("stationary", "16;32"), ("stationary", "16,20000")]
-)
-def test_bad_input_is_said_before_the_work(data: str, sizes: str, tmp_path: Path) -> None:
-    output = tmp_path / "record.json"
-    result = invoke("pools", data, "--sizes", sizes, "--output", str(output))
-    assert result.exit_code == 2
-    assert not output.exists()
-
-
 def test_the_cavitys_weights_are_its_cells_areas() -> None:
     file = DATA / "thermal_cavity_098.npz"
     if not file.exists():
