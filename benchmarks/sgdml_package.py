@@ -20,8 +20,8 @@ import typer
 
 from lobal.core.versions import versions
 from lobal.experts.interface import Hyperparameters
-from lobal.molecules.field.evaluation import errors_on
 from lobal.molecules.field.expert import ForceExperts, dense_experts
+from lobal.molecules.field.forcefield import errors_on
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.problem import Problem

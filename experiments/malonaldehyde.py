@@ -37,8 +37,7 @@ from lobal.core.complexity import local_complexity, smoothness_of_fall
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 from lobal.molecules.density import TEST_DENSITIES, configuration_density, named_test_density
-from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.descriptor import descriptors

@@ -98,16 +98,6 @@ def test_a_force_field_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert active("water.npz", "campaign", *SIZES).endswith(output[output.index(" 20 ") :])
 
 
-def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise RuntimeError("you tried to allocate 34848000000 bytes: cannot allocate memory")
-
-    monkeypatch.setattr("lobal.molecules.surrogate.fit_force_field", full)
-    result = invoke("active", "water.npz", "campaign", "--sizes", 12)
-    assert result.exit_code == 2
-    assert "12 labels need more memory than device cpu has; they are saved in campaign" in said(result)
-
-
 def test_options_of_the_density_and_the_bandwidths_are_heard() -> None:
     options = ("--dimension", 2.0, "--width", 0.03, "--anisotropy", "free")
     active("water.npz", "campaign", "--sizes", 12, *options)

@@ -8,7 +8,7 @@ import torch
 
 from lobal import Pool
 from lobal.active.surrogate import FitTask, Validation
-from lobal.molecules.field.evaluation import errors_on
+from lobal.molecules.field.forcefield import errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.trajectory import Trajectory

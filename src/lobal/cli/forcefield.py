@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from lobal.molecules.field.evaluation import errors_on, unseen
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on, unseen
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import train as trained
 from lobal.molecules.geometry.trajectory import read_trajectory

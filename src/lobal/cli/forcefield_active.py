@@ -75,14 +75,6 @@ def active(request: ActiveRequest, *, quiet: bool) -> None:
             n = len(learner.labelled.y)
             print(f"stopped: {n} labels are saved in {request.campaign}; the same command continues", file=sys.stderr)
             raise
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "memory" not in str(error):
-                raise
-            n, device = len(learner.labelled.y), request.device or "cpu"
-            raise ValueError(
-                f"{n} labels need more memory than device {device} has; they are saved in {request.campaign}: continue "
-                "where there is more"
-            ) from error
 
 
 def _run(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, *, quiet: bool) -> None:
@@ -248,18 +240,19 @@ def _take(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory) -> l
     frames = [read_trajectory(path, energy_unit=request.energy_unit, labelled=False) for path in request.labels]
     read = [matched(each, pool, [learner.pending, available]) for each in frames]
     labelled = available[learner.labelled.candidate]
-    n = len({*learner.pending.tolist(), *labelled.tolist(), *(row for each in read for row in each.rows.tolist())})
+    n = len({*learner.pending.tolist(), *labelled.tolist(), *(row for _, rows in read for row in rows.tolist())})
     if n > request.sizes[-1]:
         raise ValueError(
             f"with those of {', '.join(map(str, request.labels))} there would be {n} labels, more than the last of "
             f"--sizes, {request.sizes[-1]}; give fewer or raise --sizes"
         )
     notes = []
-    for each in read:
+    for all_frames, (known, rows) in zip(frames, read, strict=True):
         failures = len(learner.failed)
-        learner.tell(each.rows, (each.frames.energies, each.frames.forces))
+        learner.tell(rows, (known.energies, known.forces))
         failures = len(learner.failed) - failures
-        notes.append(f"{each.frames.source}: {len(each.rows)} configurations of the pool")
+        n_unknown = len(all_frames) - len(known)
+        notes.append(f"{known.source}: {len(rows)} configurations of the pool")
         notes += [f"{failures} of them have no finite label and count as failed"] if failures > 0 else []
-        notes += [f"{each.n_unknown} others are not in the pool and are not used"] if each.n_unknown > 0 else []
+        notes += [f"{n_unknown} others are not in the pool and are not used"] if n_unknown > 0 else []
     return notes

@@ -52,7 +52,6 @@ class MolecularCandidates(Candidates):
     keeps_repeats: ClassVar[bool] = False
 
     R: Positions  # Angstrom
-    species: Int[Tensor, " N"]
     rows: Int[Tensor, " M"]  # in the pool
     pool_density: Float[Tensor, " M"]
     test_name: str  # of the test density
@@ -132,7 +131,7 @@ class MolecularCandidates(Candidates):
             yield rows, self.R[rows].numpy()
 
     def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes
-        return joined_labels(values, (n, len(self.species)), name=name)
+        return joined_labels(values, (n, self.R.shape[1]), name=name)
 
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " M"]:
         del inputs, seed
@@ -177,7 +176,6 @@ class MolecularCandidates(Candidates):
             )
         return cls(
             R=R,
-            species=torch.tensor(pool["species"]),
             rows=tensors["rows"],
             pool_density=tensors["density"],
             test_name=fields["test_density"],
@@ -247,7 +245,6 @@ class MoleculePool(Space):
         width = density_width(values, group) if self.width is None else self.width
         return MolecularCandidates(
             R=pool.R[rows],
-            species=pool.species,
             rows=rows,
             pool_density=configuration_density(values, values, group, width=width).cpu(),
             test_name=self.test_density,

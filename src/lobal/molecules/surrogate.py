@@ -17,8 +17,7 @@ from torch import Tensor
 
 from lobal.active.candidates import Candidates, seed_of
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, Validation
-from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.permutations import Permutations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lobal.molecules.field.evaluation import errors_on, unseen
+from lobal.molecules.field.forcefield import errors_on, unseen
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import train
 from tests.molecules.setting import water

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from lobal.core.files import load_record, save_record
-from lobal.molecules.field.evaluation import unseen
-from lobal.molecules.field.forcefield import ForceField, fingerprints
+from lobal.molecules.field.forcefield import ForceField, fingerprints, unseen
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field

@@ -116,13 +116,3 @@ def test_permuted_molecules_have_the_same_energy_and_permuted_forces(
     ours, permuted = experts.predict(R_new), experts.predict(R_new[:, GROUP[1]])
     torch.testing.assert_close(permuted.energies, ours.energies)
     torch.testing.assert_close(permuted.forces, ours.forces[:, :, GROUP[1]])
-
-
-def test_what_does_not_fit_together_is_refused(generator: torch.Generator) -> None:
-    data, five = labelled(random_molecules(generator, 3)), random_molecules(generator, 3, N=5)
-    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        sparse_experts(data, describe(five), Labels.BOTH)
-    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        sparse_experts(labelled(five), data.geometry, Labels.BOTH)
-    with pytest.raises(ValueError, match="at least one inducing configuration"):
-        sparse_experts(data, data.geometry.at(slice(0)), Labels.BOTH)

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from lobal.molecules.field import sparse, training, trials
-from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import ForceField, fingerprints
+from lobal.molecules.field.forcefield import ForceField, errors_on, fingerprints
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import Trained, fit_force_field, split, train

@@ -99,8 +99,7 @@ class MolecularGate:
 
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
-        position = self._position.at(without_gradients(geometry.values)).energies[0] + self.channel.mean
-        return smooth_weights(position, self.n_experts).value
+        return self.with_slopes(geometry)[0].value
 
     def with_slopes(self, geometry: Geometry) -> tuple[Weights, Float[Tensor, "n N 3"]]:
         """Expert probabilities, their derivatives by the position on the ladder, and that by the atoms' positions."""

@@ -1,7 +1,5 @@
 """Which configurations of a pool computed frames are, by their positions."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from jaxtyping import Int
@@ -13,16 +11,10 @@ from lobal.molecules.geometry.trajectory import Trajectory, check_species
 SAME_PLACE = 1e-4  # Angstrom: files round positions to less, and no two frames of a trajectory are as close
 
 
-class Matched(NamedTuple):
-    """Frames that are configurations of the pool, and their rows there."""
-
-    frames: Trajectory
-    rows: Int[ndarray, " m"]
-    n_unknown: int  # frames that are not
-
-
-def matched(frames: Trajectory, pool: Trajectory, among: list[Int[ndarray, " _"]]) -> Matched:
-    """Frames with energies and forces matched to the rows `among` of the pool, in this order.
+def matched(
+    frames: Trajectory, pool: Trajectory, among: list[Int[ndarray, " _"]]
+) -> tuple[Trajectory, Int[ndarray, " m"]]:
+    """The frames that are configurations of the pool, and their rows there: of those `among`, in this order.
 
     Raises:
         ValueError: the frames have other atoms, lack energies or forces, are not in the pool at all, or are there more
@@ -47,4 +39,4 @@ def matched(frames: Trajectory, pool: Trajectory, among: list[Int[ndarray, " _"]
         )
     if len(np.unique(rows[known])) < known.sum():
         raise ValueError(f"{frames.source} has the same configuration of the pool more than once; leave one of them")
-    return Matched(frames.at(torch.from_numpy(np.flatnonzero(known))), rows[known], int((~known).sum()))
+    return frames.at(torch.from_numpy(np.flatnonzero(known))), rows[known]
