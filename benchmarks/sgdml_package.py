@@ -103,7 +103,7 @@ def compared(path: Path, split: int) -> dict[str, Any]:
     for name, anisotropy in (("defaults", None), ("anisotropic", "tied")):
         settings = ForceFieldSettings(labels="forces", mixture=False, anisotropy=anisotropy)
         trained, seconds = timed(partial(train, available, settings, n=N, validation=VALIDATION))
-        errors = errors_on(trained.force_field, new)
+        errors = errors_on(trained[0], new)
         result[name] = {"cpu_seconds": seconds} | errors._asdict()
     return result
 

@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
+from scipy.spatial.transform import Rotation
 
 from lobal.report.campaign_figures import logarithmic_ticks
 from lobal.report.figures import LINES
@@ -24,6 +25,7 @@ SYMBOLS = {1: "H", 6: "C", 7: "N", 8: "O", 9: "F", 14: "Si", 15: "P", 16: "S", 1
 RADII = {1: 0.31, 6: 0.76, 7: 0.71, 8: 0.66, 9: 0.57, 14: 1.11, 15: 1.07, 16: 1.05, 17: 1.02, 35: 1.2, 53: 1.39}
 # Atoms are bonded that are at most this much farther apart than their radii: bonds vibrate by a tenth.
 BOND_STRETCH = 1.25
+TILT = (20.0, 30.0)  # degrees, by which atoms above each other come apart on paper
 IMPORTANCE = LinearSegmentedColormap.from_list("importance", ["white", "red"])
 
 MAPS_PER_ROW = 3
@@ -100,10 +102,11 @@ def are_bonded(
 
 
 def plane_view(species: Int[ndarray, " N"], positions: Float[ndarray, "N 3"]) -> Float[ndarray, "N 2"]:
-    """The atoms on paper: the plane of those that are no hydrogen."""
+    """The atoms on paper: the plane of those that are no hydrogen, tilted about its two axes."""
     heavy = positions[species > 1] if (species > 1).sum() > 2 else positions
     axes = np.linalg.svd(heavy - heavy.mean(0))[2]
-    return np.asarray((positions - heavy.mean(0)) @ axes.T[:, :2])
+    flat = (positions - heavy.mean(0)) @ axes.T
+    return np.asarray(Rotation.from_euler("xy", TILT, degrees=True).apply(flat)[:, :2])
 
 
 def rotor_maps(

@@ -21,8 +21,7 @@ from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.core.arrays import resolve_device
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.matching import matched
-from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart, write_configurations
+from lobal.molecules.geometry.trajectory import Trajectory, matched, read_trajectory, set_apart, write_configurations
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
 

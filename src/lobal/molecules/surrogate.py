@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -148,7 +148,7 @@ class ForceFieldSurrogate(Surrogate):
 
     def to_settings(self) -> dict[str, Any]:
         given = None if self.shared_bandwidth is None else self.shared_bandwidth.tolist()
-        return self.settings.to_fields() | {"shared_bandwidth": given}
+        return asdict(self.settings) | {"shared_bandwidth": given}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "ForceFieldSurrogate":

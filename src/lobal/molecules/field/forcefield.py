@@ -200,9 +200,8 @@ def unseen(force_field: ForceField, trajectory: Trajectory) -> Trajectory:
     """The configurations that the force field has not learned from, whose errors would be too good to be true.
 
     Raises:
-        ValueError: the trajectory is one of other atoms, or there are no such configurations.
+        ValueError: there are no such configurations.
     """
-    check_species(force_field.species.cpu(), trajectory.species, trajectory.source)
     new = (~force_field.has_learned_from(trajectory.R)).nonzero()[:, 0]
     if len(new) == 0:
         raise ValueError(

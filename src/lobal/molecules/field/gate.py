@@ -76,11 +76,6 @@ def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[
     return covariance_along(kernel, energies_at(left), energies_at(right), bandwidths=unit)[0]
 
 
-def without_gradients(values: Float[Tensor, "n D"]) -> Geometry:
-    """Configurations whose energies alone are needed."""
-    return Geometry(values, values.new_zeros(*values.shape, 3))
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class MolecularGate:
@@ -109,11 +104,12 @@ class MolecularGate:
     @cached_property
     def _position(self) -> Predictor:
         """sqrt(lambda_G) k(z, Z) R^-T b."""
+        points = self.features.points
         b = self.scale.sqrt() * self.channel.whitened_mean
         coefficients: Tensor = torch.linalg.solve_triangular(self.features.factor.mT, b[:, None], upper=True)
         return Predictor.of(
             self.features.kernel,
-            without_gradients(self.features.points),
+            Geometry(points, points.new_zeros(*points.shape, 3)),  # of which energies alone are needed
             coefficients.mT,
             bandwidths=torch.ones_like(self.scale)[None],
             labels=Labels.ENERGIES,

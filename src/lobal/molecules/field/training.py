@@ -34,13 +34,6 @@ logger = logging.getLogger(__name__)
 FEWEST_CONFIGURATIONS = 10  # to learn from and to validate with
 
 
-class Trained(NamedTuple):
-    """A force field and its errors at the validation configurations."""
-
-    force_field: ForceField
-    validation: Errors
-
-
 def train(
     trajectory: Trajectory,
     settings: ForceFieldSettings,
@@ -48,8 +41,8 @@ def train(
     n: int = 500,
     validation: int = 200,
     seed: int = 0,
-) -> Trained:
-    """A force field from configurations drawn at random, validated on others.
+) -> tuple[ForceField, Errors]:
+    """A force field from configurations drawn at random, and its errors at others.
 
     Args:
         trajectory: configurations with energies, forces or both.
@@ -66,7 +59,7 @@ def train(
     force_field = fit_force_field(learned, settings, validation=held_out, generator=generator)
     errors = errors_on(force_field, held_out)
     about = {"validation": len(held_out), "seed": seed, "errors": errors._asdict()}
-    return Trained(replace(force_field, about=force_field.about | about), errors)
+    return replace(force_field, about=force_field.about | about), errors
 
 
 def split(trajectory: Trajectory, *, n: int, validation: int, seed: int) -> tuple[Trajectory, Trajectory]:
