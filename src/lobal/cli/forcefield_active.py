@@ -3,7 +3,6 @@
 Labels come from the pool's own file or, where that has none, from files of frames that the user has computed.
 """
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,6 @@ from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, matched, read_trajectory, set_apart, write_configurations
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
-
-logger = logging.getLogger(__name__)
 
 NEXT = "next"  # file of the frames to compute, without its suffix
 VALIDATION = 1000  # configurations, by default
@@ -64,7 +61,6 @@ def active(request: ActiveRequest, *, quiet: bool) -> None:
     """Continue a campaign as far as there are labels; names and options are checked first."""
     resolve_device(request.device)
     with status_messages(quiet):
-        logger.info("reading %s", request.pool)
         pool = _read_pool(request)
         learner = _learner(request, pool)
     with learner:

@@ -73,19 +73,14 @@ class ForceFieldSettings:
     def from_fields(cls, entries: Mapping[str, Any]) -> "ForceFieldSettings":
         """The settings from the dictionary of their fields, or from that of a campaign that version 0.1.0 wrote."""
         values = {each.name: entries[each.name] for each in fields(cls) if each.name in entries}
-        if "gate" in entries:
-            values |= _of_version_0_1(entries)
+        if "gate" in entries:  # version 0.1.0 had some under other names
+            values |= {
+                "labels": entries["labels"].lower(),
+                "inducing": entries["sparse"],
+                "anisotropy": "tied" if entries["anisotropic"] else None,
+                "anisotropy_size": entries["inducing"],
+                "anisotropy_folds": entries["folds"],
+                **{f"gate_{name}": value for name, value in entries["gate"].items()},
+            }
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return cls(**values | lists)
-
-
-def _of_version_0_1(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What that version had under other names."""
-    return {
-        "labels": entries["labels"].lower(),
-        "inducing": entries["sparse"],
-        "anisotropy": "tied" if entries["anisotropic"] else None,
-        "anisotropy_size": entries["inducing"],
-        "anisotropy_folds": entries["folds"],
-        **{f"gate_{name}": value for name, value in entries["gate"].items()},
-    }

@@ -69,7 +69,6 @@ def conjugate_gradients(
     y: Float[Tensor, "*shape"],
     *,
     tolerance: float,
-    most_iterations: int = MOST_ITERATIONS,
 ) -> tuple[Float[Tensor, "*shape"], float, int]:
     """C^-1 y, the relative residual that is left, and the number of iterations.
 
@@ -78,7 +77,7 @@ def conjugate_gradients(
     alpha, r, size = torch.zeros_like(y), y, y.norm()
     z = precondition(r)
     direction, r_z, iteration = z, (r * z).sum(), 0
-    while r.norm() > tolerance * size and iteration < most_iterations:
+    while r.norm() > tolerance * size and iteration < MOST_ITERATIONS:
         image = operator(direction)
         step = r_z / (direction * image).sum()
         alpha = alpha + step * direction

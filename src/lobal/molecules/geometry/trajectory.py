@@ -7,6 +7,7 @@ read by ASE, in its units, eV and Angstrom.
 """
 
 import io
+import logging
 import os
 import zipfile
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from lobal.core.files import write_atomically
 from lobal.molecules.field.labels import LabelledMolecules
 from lobal.molecules.geometry.descriptor import Positions, descriptors
 from lobal.molecules.geometry.units import ENERGIES, LENGTHS, is_same_unit, unit_named
+
+logger = logging.getLogger(__name__)
 
 # One trajectory in so many is set aside where there are several.
 TRAJECTORIES_PER_VALIDATION = 5
@@ -95,6 +98,7 @@ def read_trajectory(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    logger.info("reading %s", path)
     arrays, unit = _read_npz(path) if path.suffix.lower() == ".npz" else _read_with_ase(path)
     try:
         return _trajectory(arrays, str(path), _energy_unit(arrays, energy_unit, unit), labelled=labelled)
