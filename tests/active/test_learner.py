@@ -112,6 +112,15 @@ def test_points_nobody_asked_for_count_and_their_density_is_estimated(is_told: b
     assert len(active.pending) == (100 if is_told else 280)
 
 
+def test_few_points_nobody_asked_for_count_by_their_number_as_drawn_from_the_test_density() -> None:
+    active = learner(pool(100))
+    active.expect(np.arange(20))
+    before, q = active.training_density(), active.candidates.test_density.numpy()
+    assert not np.allclose(before, q, rtol=0.1)
+    active.expect(np.arange(20, 25))
+    np.testing.assert_allclose(active.training_density(), (20 * before + 5 * q) / 25)
+
+
 def test_failed_labels_are_neither_learned_nor_asked_for_again_unless_they_come_after_all() -> None:
     active = learner(pool(60))
     batch = active.ask(30)
