@@ -33,6 +33,8 @@ ATTRIBUTES = (
     "validation_error_",
     "n_features_in_",
 )
+# Gates by their names in a file, each with the one field that is no tensor.
+GATES: dict[str, tuple[type[Gate], str]] = {"softmax": (SoftmaxGate, "kappa"), "ordinal": (OrdinalGate, "n_experts")}
 # In a file some tensors have other names.
 IN_FILES = {"shared_bandwidth": "shared"}
 # Exact experts are conditioned again when they are loaded: O(L n^3) work instead of L n^2 numbers in the file. On the
@@ -84,8 +86,16 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors by name, and the fields that say how to read them."""
-    fields = {"gate": _gate_fields(mixture.gate), "experts": _experts_fields(mixture.experts)}
-    return _tensors_of(mixture), fields
+    gate, experts = mixture.gate, mixture.experts
+    kind, own = next((kind, own) for kind, (each, own) in GATES.items() if isinstance(gate, each))
+    gate_fields = {"kind": kind, "kernel": _name(gate.features.kernel), own: getattr(gate, own)}
+    if isinstance(experts, SparseExperts):
+        covariance = next(name for name, each in COVARIANCES.items() if isinstance(experts.covariance, each))
+        expert_fields = {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features.kernel)}
+    else:
+        assert isinstance(experts, ExactExperts)
+        expert_fields = {"kind": "exact", "kernel": _name(experts.kernel)}
+    return _tensors_of(mixture), {"gate": gate_fields, "experts": expert_fields}
 
 
 def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
@@ -105,30 +115,9 @@ def noise_from(tensors: dict[str, Tensor]) -> NoiseModel | None:
     return _part(NoiseModel, found, features=_features_from(found, "gaussian")) if found else None
 
 
-def _gate_fields(gate: Gate) -> dict[str, Any]:
-    match gate:
-        case SoftmaxGate():
-            return {"kind": "softmax", "kernel": _name(gate.features.kernel), "kappa": gate.kappa}
-        case OrdinalGate():
-            return {"kind": "ordinal", "kernel": _name(gate.features.kernel), "n_experts": gate.n_experts}
-    raise TypeError(f"a gate of type {type(gate).__name__} cannot be saved; expected a softmax or an ordinal gate")
-
-
 def _gate_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Gate:
-    features = _features_from(_under("features", tensors), fields["kernel"])
-    if fields["kind"] == "ordinal":
-        return _part(OrdinalGate, tensors, features=features, n_experts=fields["n_experts"])
-    return _part(SoftmaxGate, tensors, features=features, kappa=fields["kappa"])
-
-
-def _experts_fields(experts: Experts) -> dict[str, Any]:
-    match experts:
-        case SparseExperts():
-            covariance = next(name for name, kind in COVARIANCES.items() if isinstance(experts.covariance, kind))
-            return {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features.kernel)}
-        case ExactExperts():
-            return {"kind": "exact", "kernel": _name(experts.kernel)}
-    raise TypeError(f"experts of type {type(experts).__name__} cannot be saved; expected sparse or exact ones")
+    features, (kind, own) = _features_from(_under("features", tensors), fields["kernel"]), GATES[fields["kind"]]
+    return _part(kind, tensors, features=features, **{own: fields[own]})
 
 
 def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts:

@@ -12,9 +12,8 @@ from lobal.experts.svgp import COVARIANCES, DiagonalCovariance, InducingCovarian
 from lobal.mixture.adam.engine import Adam
 from lobal.mixture.adam.objective import squared_error
 from lobal.mixture.adam.responses import SparseResponses
-from lobal.mixture.adam.schedules import RateSchedule
 from lobal.mixture.adam.settings import AdamSettings
-from lobal.mixture.adam.training import Trainer
+from lobal.mixture.adam.training import RateSchedule, Trainer
 from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.progress import Epoch
 
@@ -216,3 +215,10 @@ def test_the_closed_form_is_for_the_elbo_without_covariance(
 ) -> None:
     is_closed = settings.objective is not squared_error and covariance is ZeroCovariance
     assert (make_trainer(settings, covariance)._closed is not None) == is_closed
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_training_on_a_gpu_agrees_with_training_on_a_cpu() -> None:
+    settings = quick(batch_size=50, max_epochs=20)
+    on_gpu, on_cpu = ([e.validation_error for e in run(make_trainer(settings, device=d))] for d in ("cuda", "cpu"))
+    assert on_gpu == pytest.approx(on_cpu, rel=1e-3)

@@ -1,6 +1,5 @@
 """Joint training of gate and experts by Adam, the protocol of Sec. 4.4.2."""
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,10 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.mixture.adam.cuda_graphs import GraphCache
 from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error
 from lobal.mixture.adam.responses import Responses, Rows, SparseResponses
-from lobal.mixture.adam.schedules import KappaSchedule, RateSchedule
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.ladder import bandwidth_prices
@@ -26,6 +23,53 @@ NO_NOISE = 1e-4
 
 class DivergedError(ValueError):
     """The objective is not finite any more."""
+
+
+@final
+class RateSchedule:
+    """The learning rate: halved when the validation error has not improved for `patience` epochs."""
+
+    def __init__(self, patience: int, smallest_rate: float) -> None:
+        self.rate = 1.0
+        self._patience, self._smallest = patience, smallest_rate
+        self._best, self._waited = math.inf, 0
+
+    def improved(self, error: float) -> bool:
+        """Record an error; true if it is the least so far."""
+        if error < self._best:
+            self._best, self._waited = error, 0
+            return True
+        self._waited += 1
+        if self._waited >= self._patience:
+            self.rate, self._waited = 0.5 * self.rate, 0
+        return False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the rate has fallen below the smallest allowed."""
+        return self.rate < self._smallest
+
+
+@final
+class KappaSchedule:
+    """kappa, which falls from all L experts to its terminal value."""
+
+    def __init__(self, L: int, settings: AdamSettings) -> None:
+        self.kappa, self.terminal = L, min(settings.sparsity, L)
+        # A short training still spends half of its epochs at the terminal kappa.
+        most = max(settings.max_epochs // (2 * max(L - self.terminal, 1)), 1)
+        self._epochs_per_kappa = min(settings.epochs_per_kappa, most)
+
+    def after(self, number: int) -> int:
+        """kappa after the epoch of that number."""
+        if not self.ended and (number + 1) % self._epochs_per_kappa == 0:
+            self.kappa -= 1
+        return self.kappa
+
+    @property
+    def ended(self) -> bool:
+        """Whether kappa is terminal: earlier errors are those of another model and not compared."""
+        return self.kappa <= self.terminal
 
 
 @final
@@ -50,12 +94,10 @@ class Trainer:
         L, self._noise = len(gate.means), settings.gate_noise
         self._kappa = KappaSchedule(L, settings)
         self._rate = RateSchedule(settings.patience, settings.smallest_rate)
-        self._is_on_gpu = self._phi.device.type == "cuda"
         self._closed: SparseResponses | None = None  # the responses, if their gradients have a closed form
         if isinstance(responses, SparseResponses) and responses.has_closed_form and settings.objective is elbo:
             self._closed = responses
         self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
-        self._call = GraphCache(self._phi.device)
         eta, eta_H, eta_G = settings.learning_rate, settings.hyperparameter_rate, settings.gate_rate
         self._groups = [
             (responses.inducing_parameters(), eta),
@@ -63,24 +105,9 @@ class Trainer:
             ([gate.whitened_mean], eta_G * eta),
             ([gate.means], eta_H * eta_G * eta),
         ]
-        self._optimiser = self._make_optimiser()
+        groups = [{"params": leaves, "lr": rate, "base": rate} for leaves, rate in self._groups if leaves]
+        self._optimiser = torch.optim.Adam(groups, fused=True)
         self._best = self._state()
-
-    def _make_optimiser(self) -> torch.optim.Adam:
-        # A CUDA graph reads a new rate only from a tensor, which the fused optimiser requires in single precision.
-        rate = (
-            functools.partial(torch.tensor, dtype=torch.float32, device=self._phi.device) if self._is_on_gpu else float
-        )
-        return torch.optim.Adam(
-            [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in self._groups if leaves],
-            capturable=self._is_on_gpu,
-            fused=True,
-        )
-
-    def _set_rate(self) -> None:
-        for group in self._optimiser.param_groups:
-            lr = self._rate.rate * group["base"]
-            group["lr"] = group["lr"].fill_(lr) if self._is_on_gpu else lr
 
     def _leaves(self) -> list[Tensor]:
         return [tensor for leaves, _ in self._groups for tensor in leaves]
@@ -106,7 +133,7 @@ class Trainer:
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
             kappa = self._kappa.after(number)
-            seen = self._call("validation", kappa, self.validation_error)
+            seen = self.validation_error()
             drawn = self._draw()  # while a GPU is still busy
             objective, error = torch.stack([passed, seen]).tolist()
             self._check(objective)
@@ -115,7 +142,8 @@ class Trainer:
             yield Epoch(number, kappa, self._rate.rate, objective, error)
             if self._rate.finished:
                 break
-            self._set_rate()
+            for group in self._optimiser.param_groups:
+                group["lr"] = self._rate.rate * group["base"]
 
     def best_error(self, epochs: Sequence[Epoch]) -> float:
         """The least validation error of these epochs at the terminal kappa; infinite if there is none."""
@@ -158,12 +186,6 @@ class Trainer:
         return order.to(device), noise.to(device)
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
-        """One step for every batch."""
-        if self._closed is None:
-            return self._steps(order, noise)
-        return self._call("epoch", self._kappa.kappa, self._steps, order, noise)
-
-    def _steps(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
         """One step for every batch of the rows; the mean objective."""
         size = self.settings.batch_size
         batches = zip(map(_as_slice, order.split(size)), noise.split(size), strict=True)
@@ -205,7 +227,7 @@ class Trainer:
 
 
 def _as_slice(rows: Int[Tensor, " b"]) -> Rows:
-    """Consecutive rows as a slice, which copies nothing; on a GPU as they are, since a CUDA graph cannot know them."""
+    """Consecutive rows as a slice, which copies nothing; on a GPU as they are, since looking at them takes time."""
     if rows.device.type != "cpu":
         return rows
     run = slice(int(rows[0]), int(rows[0]) + len(rows))
