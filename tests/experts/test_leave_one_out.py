@@ -201,11 +201,7 @@ def test_among_neighbours_other_labels_do_not_count(heteroscedastic: bool, setti
 
 
 def among(setting: Setting, points: LabelledSet, hyperparameters: Hyperparameters, most: int) -> LeaveOneOut:
+    groups = neighbourhoods(scale_inputs(points.X, setting.shared_bandwidth), most)
     return leave_one_out_among_neighbours(
-        points,
-        hyperparameters,
-        bandwidths=setting.bandwidths,
-        shared_bandwidth=setting.shared_bandwidth,
-        kernel=setting.kernels["kernel"],
-        most=most,
+        points, hyperparameters, groups, lambda p, h: exact_experts(p.X, p.y, h, **setting.kernels)
     )

@@ -3,8 +3,7 @@
 import torch
 
 from lobal.mixture.analytic.settings import AnalyticSettings
-from lobal.mixture.fit import fit_mixture
-from lobal.mixture.tuning import TUNINGS, untuned_settings
+from lobal.mixture.fit import TUNINGS, fit_mixture, untuned_settings
 from lobal.mixture.tuning_record import Decision, Trial
 from tests.mixture.adam.test_tuning import LADDER, data, settings
 

@@ -6,18 +6,16 @@ its prediction by as much. The leverages of an expert sum to its effective numbe
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, scale_inputs
 from lobal.core.linalg import whitened
-from lobal.experts.exact import ExactExperts, exact_experts, neighbourhoods
+from lobal.experts.exact import ExactExperts
 from lobal.experts.features import StoredFeatures
 from lobal.experts.fitc import Conditioned, Moments, conditioned, fitc_variance, moments
 from lobal.experts.interface import Hyperparameters
@@ -94,28 +92,12 @@ def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
 def leave_one_out_among_neighbours(
     points: LabelledSet,
     hyperparameters: Hyperparameters,
-    *,
-    bandwidths: Bandwidths,
-    shared_bandwidth: Float[Tensor, "..."],
-    kernel: Kernel,
-    most: int,
+    groups: Sequence[Int[Tensor, " rows"]],
+    fitted: Callable[[LabelledSet, Hyperparameters], ExactExperts],
 ) -> LeaveOneOut:
-    """The predictions of exact experts within neighbourhoods of at most `most` labels; costs O(L n most^2)."""
-    groups = neighbourhoods(scale_inputs(points.X, shared_bandwidth), most)
-    parts = [
-        exact_leave_one_out(
-            exact_experts(
-                points.X[rows],
-                points.y[rows],
-                at(hyperparameters, rows),
-                bandwidths=bandwidths,
-                shared_bandwidth=shared_bandwidth,
-                kernel=kernel,
-            )
-        )
-        for rows in groups
-    ]
-    order = torch.cat(groups).argsort()
+    """The predictions of exact experts that are fitted to each group of the points alone."""
+    parts = [exact_leave_one_out(fitted(points[rows], at(hyperparameters, rows))) for rows in groups]
+    order = torch.cat([*groups]).argsort()
     return LeaveOneOut(*(torch.cat(columns, dim=1)[:, order] for columns in zip(*parts, strict=True)))
 
 

@@ -3,7 +3,6 @@
 import math
 import os
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,16 +22,15 @@ from lobal.core.density import KernelDensity, intrinsic_dimension
 from lobal.mixture.checks import one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.fit import fit_mixture, fit_with_estimated_noise, validation_error
+from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, validation_error
 from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import FittedMixture, bandwidth_volume
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import comparable_training, engine_options, mixture_settings
-from lobal.mixture.progress import Epoch, Progress, progress_display
+from lobal.mixture.progress import Epoch, progress_display
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
 from lobal.mixture.storage import ATTRIBUTES, SavedModel, load_model, save_model
-from lobal.mixture.tuning import TUNINGS
 from lobal.mixture.tuning_record import Decision
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
@@ -200,7 +198,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         noise = given if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
-        settings = self._settings(len(data.points))
+        settings = mixture_settings(
+            self.get_params(deep=False),
+            n=len(data.points),
+            d=self.n_features_in_,
+            dimension=self.intrinsic_dimension_,
+            label_scale=self.label_scale_,
+        )
         self._measure_smoothness(data, settings, generator)
         settings, decisions = one_of("tuning", self.tuning, TUNINGS)(data, settings, generator)
         self.tuning_: list[Decision] = [decision.scaled(self.label_scale_) for decision in decisions]
@@ -344,7 +348,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The mixture and, on request, its noise model."""
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, engine_options(self.engine).status) as show:
-            note = partial(self._note, show=show)
+
+            def note(epoch: Epoch) -> None:
+                self.history_.append(epoch._replace(validation_error=self.label_scale_ * epoch.validation_error))
+                show(self.history_[-1])
+
             if not isinstance(self.noise, str) or data.points.noise is not None:
                 return fit_mixture(data, settings, generator, note)
             fitted, noise = fit_with_estimated_noise(data, settings, generator, note)
@@ -367,18 +375,3 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             held_out = self._labelled(X, y, noise=self.noise if callable(self.noise) else None)
         n_gate = n_gate if self.experts == "exact" else 0
         return split_labels(labelled, n_gate=n_gate, validation=held_out, generator=generator)
-
-    def _settings(self, n: int) -> MixtureSettings:
-        return mixture_settings(
-            self.get_params(deep=False),
-            n=n,
-            d=self.n_features_in_,
-            dimension=self.intrinsic_dimension_,
-            label_scale=self.label_scale_,
-        )
-
-    def _note(self, epoch: Epoch, *, show: Progress) -> None:
-        """Record and show an epoch, its error in units of the labels."""
-        epoch = epoch._replace(validation_error=self.label_scale_ * epoch.validation_error)
-        self.history_.append(epoch)
-        show(epoch)

@@ -1,4 +1,4 @@
-"""From labelled data to a fitted mixture: the global expert, then the engine that the settings select."""
+"""From labelled data to a fitted mixture: the settings tuned, the global expert, the engine that they select."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ import torch
 
 from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.mixture.data import TrainingData
+from lobal.mixture.engine import Tune
 from lobal.mixture.engines import engine_for
 from lobal.mixture.leave_one_out import left_out_residuals
 from lobal.mixture.model import FittedMixture
@@ -14,6 +15,27 @@ from lobal.mixture.noise import NoiseModel, estimate_noise
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
+from lobal.mixture.tuning_record import Tuned
+
+
+def tuned_settings(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
+    """The settings that validate best, by the method of their engine."""
+    return engine_for(settings.training).tune(data, settings, generator)
+
+
+def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
+    """Settings with a fixed ladder and no pilot."""
+    return Tuned(replace(settings, adaptive=False, pilot=False), [])
+
+
+# How settings are chosen before a fit. "off": the ladder as it is and, for the ordinal gate, the middle one of its
+# widths. "fast": left to the fit; under the analytic engine a pilot finds ladder, gate width and noise, under Adam it
+# is the same as "off". "full": trainings are compared, by Algorithm 2 under Adam, on a grid of gates otherwise.
+TUNINGS: dict[str, Tune] = {
+    "off": untuned_settings,
+    "fast": lambda _, settings, __: Tuned(settings, []),
+    "full": tuned_settings,
+}
 
 
 def fit_mixture(

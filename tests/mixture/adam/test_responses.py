@@ -50,7 +50,7 @@ def test_pretraining_is_the_optimum_of_each_expert_on_all_points(expert: int) ->
     everything[:, expert] = 1.0
     answer = responses.at(torch.arange(50))
     elbo(everything, answer, points, responses.divergence(), 50).backward()
-    for leaf in responses.inducing_parameters():
+    for leaf in responses.leaves()[0]:
         assert leaf.grad is not None
         assert leaf.grad.triu().abs().max() < 1e-9
 
@@ -66,8 +66,8 @@ def test_recomputed_features_answer_like_kept_ones(monkeypatch: pytest.MonkeyPat
 
 def test_given_noise_is_not_learned() -> None:
     responses = SparseResponses(sample(50, 1, noise=True), sample(20, 2), features(), START)
-    assert len(responses.hyperparameters()) == 2
-    assert len(sparse().hyperparameters()) == 3
+    assert len(responses.leaves()[1]) == 2
+    assert len(sparse().leaves()[1]) == 3
     assert torch.equal(responses.experts().hyperparameters.noise, responses.points.noise)  # type: ignore[arg-type]
 
 
@@ -76,7 +76,7 @@ def test_experts_are_a_copy_that_training_does_not_touch() -> None:
     before = responses.experts().whitened_mean.clone()
     experts = responses.experts()
     with torch.no_grad():
-        responses.inducing_parameters()[0].add_(1.0)
+        responses.leaves()[0][0].add_(1.0)
     assert torch.equal(experts.whitened_mean, before)
     assert not experts.whitened_mean.requires_grad
 
@@ -117,6 +117,5 @@ def test_a_gate_set_is_answered_by_plain_predictions() -> None:
 def test_fixed_experts_have_nothing_to_learn() -> None:
     points = sample(30, 1)
     responses = FixedResponses(points, sample(5, 2), exact(points))
-    assert not responses.inducing_parameters()
-    assert not responses.hyperparameters()
+    assert responses.leaves() == ([], [])
     assert responses.divergence().abs().max() == 0.0

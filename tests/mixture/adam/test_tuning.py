@@ -13,10 +13,9 @@ from lobal.mixture.adam import tuning as adam_tuning
 from lobal.mixture.adam.objective import squared_error
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.data import TrainingData
-from lobal.mixture.fit import fit_mixture
+from lobal.mixture.fit import fit_mixture, tuned_settings
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.tuning import tuned_settings
 from lobal.mixture.tuning_record import Decision, Trial, Tuned, decisions_as_json, decisions_from_json
 from tests.mixture.adam.test_training import sample
 

@@ -81,7 +81,7 @@ class CandidateTrainer:
         responses = sparse_responses(self._data, self._start_of(candidate))
         with torch.no_grad():
             if untrained:
-                responses.inducing_parameters()[0].zero_()  # the prior mean
+                _leaves(responses)[0].zero_()  # the prior mean
             for leaf, value in zip(
                 _leaves(responses), [] if begin is None else begin.experts, strict=begin is not None
             ):
@@ -113,7 +113,7 @@ class CandidateTrainer:
 
 
 def _leaves(responses: SparseResponses) -> list[Tensor]:
-    return [*responses.inducing_parameters(), *responses.hyperparameters()]
+    return [leaf for leaves in responses.leaves() for leaf in leaves]
 
 
 def _only_falls(epochs: Sequence[Epoch]) -> bool:

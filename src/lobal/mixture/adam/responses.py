@@ -52,12 +52,8 @@ class Responses(ABC):
     is_shuffled: bool = False  # whether the points are in random order, so that consecutive ones are a sample
 
     @abstractmethod
-    def inducing_parameters(self) -> list[Tensor]:
-        """Leaf tensors learned at rate eta."""
-
-    @abstractmethod
-    def hyperparameters(self) -> list[Tensor]:
-        """Leaf tensors learned at rate eta_H eta."""
+    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Leaf tensors learned at rate eta, the inducing values first, and at rate eta_H eta."""
 
     @abstractmethod
     def at(self, rows: Rows) -> Response:
@@ -105,18 +101,16 @@ class SparseResponses(Responses):
         with torch.no_grad():
             factor, self._whitened_mean = condition(self._stored, points, self._current(points.noise))
         self._covariance = covariance.best(factor)
-        for tensor in self.inducing_parameters():
+        for tensor in self.leaves()[0]:
             tensor.requires_grad_()
 
     def _current(self, noise: Float[Tensor, " b"] | None) -> Hyperparameters:
         """Hyperparameters with the noise of some labels where it is given."""
         return Hyperparameters(self._mean, self._log_scale.exp(), self._log_noise.exp() if noise is None else noise)
 
-    def inducing_parameters(self) -> list[Tensor]:
-        return [self._whitened_mean, *self._covariance.parameters.values()]
-
-    def hyperparameters(self) -> list[Tensor]:
-        return [leaf for leaf in (self._mean, self._log_scale, self._log_noise) if leaf.requires_grad]
+    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
+        inducing = [self._whitened_mean, *self._covariance.parameters.values()]
+        return inducing, [leaf for leaf in (self._mean, self._log_scale, self._log_noise) if leaf.requires_grad]
 
     def at(self, rows: Rows) -> Response:
         phi, batch = self._stored[rows], self.points[rows]
@@ -207,11 +201,8 @@ class FixedResponses(Responses):
         self._predictions = Response(mean, log_likelihood)
         self._validation_mean = experts.mean(validation.X)
 
-    def inducing_parameters(self) -> list[Tensor]:
-        return []
-
-    def hyperparameters(self) -> list[Tensor]:
-        return []
+    def leaves(self) -> tuple[list[Tensor], list[Tensor]]:
+        return [], []
 
     def at(self, rows: Rows) -> Response:
         return Response(self._predictions.mean[:, rows], self._predictions.log_likelihood[:, rows])

@@ -99,9 +99,10 @@ class Trainer:
             self._closed = responses
         self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
         eta, eta_H, eta_G = settings.learning_rate, settings.hyperparameter_rate, settings.gate_rate
+        inducing, hyperparameters = responses.leaves()
         self._groups = [
-            (responses.inducing_parameters(), eta),
-            (responses.hyperparameters(), eta_H * eta),
+            (inducing, eta),
+            (hyperparameters, eta_H * eta),
             ([gate.whitened_mean], eta_G * eta),
             ([gate.means], eta_H * eta_G * eta),
         ]

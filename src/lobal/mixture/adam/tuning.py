@@ -51,9 +51,7 @@ def tuned_adam(data: TrainingData, settings: MixtureSettings, generator: torch.G
     tuning.choose_rates()
     tuning.begin_mixture()
     tuning.choose_gate()
-    tuning.choose_penalty()
-    tuning.move_ladder()
-    tuning.choose_gate_noise()
+    tuning.choose_penalty_ladder_and_noise()
     tuning.lower_sparsity()
     return Tuned(tuning.better_settings(), tuning.decisions)
 
@@ -141,21 +139,14 @@ class _Tuning:
             self._compare("lambda_G", FIRST_GATE_SCALE, scales)
         self._compare("eta_G", FIRST_GATE_RATE, [(rate, {"gate_rate": rate}) for rate in GATE_RATES], while_better=True)
 
-    def choose_penalty(self) -> None:
-        """Line 18: theta."""
+    def choose_penalty_ladder_and_noise(self) -> None:
+        """Line 18: theta; more bandwidths beyond ends that are in use, fewer at ends that are not; s_0."""
         values = [self._in_units(penalty) for penalty in PENALTIES]
         self._compare("theta", self._training.penalty, [(value, {"penalty": value}) for value in values])
-
-    def move_ladder(self) -> None:
-        """Line 18: more bandwidths beyond ends that are in use, fewer at ends that are not."""
-        if not self._given.adaptive:
-            return
-        largest = largest_useful(scale_inputs(self._points.X, self._start.shared_bandwidth))
-        self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
-        self._change_ladder(trimmed, self._is_as_good)
-
-    def choose_gate_noise(self) -> None:
-        """Line 18: s_0."""
+        if self._given.adaptive:
+            largest = largest_useful(scale_inputs(self._points.X, self._start.shared_bandwidth))
+            self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
+            self._change_ladder(trimmed, self._is_as_good)
         self._compare("s_0", FIRST_GATE_NOISE, [(noise, {"gate_noise": noise}) for noise in GATE_NOISES])
 
     def lower_sparsity(self) -> None:

@@ -1,9 +1,12 @@
 """The analytic engine on exact experts: the gate learns from their leave-one-out predictions."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
+from lobal.core.kernels import scale_inputs
+from lobal.experts.exact import neighbourhoods
 from lobal.experts.leave_one_out import exact_leave_one_out, leave_one_out_among_neighbours
 from lobal.mixture.analytic.gate_choice import best_gate, best_gate_features, measures
 from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
@@ -51,16 +54,11 @@ def _pilot(plan: Plan, start: Start) -> Plan:
     """
     points, longer, hyperparameters, gate_features, training = plan
     phi = gate_features(points.X)[0]
+    groups = neighbourhoods(scale_inputs(points.X, start.shared_bandwidth), NEIGHBOURS)
     for _ in range(CHANGES):
         bandwidths = longer
-        predictions = leave_one_out_among_neighbours(
-            points,
-            hyperparameters,
-            bandwidths=bandwidths,
-            shared_bandwidth=start.shared_bandwidth,
-            kernel=start.settings.kernel,
-            most=NEIGHBOURS,
-        )
+        fitted = partial(start.exact_experts, bandwidths=bandwidths)
+        predictions = leave_one_out_among_neighbours(points, hyperparameters, groups, fitted)
         both = measures(training)[:2]  # with the price of leverage and without
         fits = [fit_gate(gate_features, phi, points, predictions, hyperparameters, measure) for measure in both]
         shares = torch.stack([fit.shares for fit in fits]).amax(dim=0)

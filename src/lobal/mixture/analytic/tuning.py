@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import product
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from lobal.core.comparison import is_better
 from lobal.experts.leave_one_out import LeaveOneOut
@@ -51,7 +49,9 @@ def tuned_analytic(data: TrainingData, settings: MixtureSettings, generator: tor
         shared_bandwidth=mixture.shared_bandwidth,
         gate_bandwidth=gate_features.shared_bandwidth,
     )
-    return Tuned(found, [_decision(candidates, losses, best)])
+    values = [(candidate.price, candidate.gate_scale) for candidate in candidates]
+    trials = (Trial(v, loss.mean().sqrt().item(), FOLDS, "finished") for v, loss in zip(values, losses, strict=True))
+    return Tuned(found, [Decision("price of leverage, lambda_G", tuple(trials), values[best])])
 
 
 def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
@@ -63,10 +63,3 @@ def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
     prices = PRICES if training.penalty is None else (training.price,)
     grid = [replace(training, price=price, gate_scale=scale) for price, scale in product(prices, GATE_SCALES)]
     return [training, *(candidate for candidate in grid if candidate != training)]
-
-
-def _decision(candidates: list[AnalyticSettings], losses: list[Float[Tensor, " n"]], best: int) -> Decision:
-    values = [(candidate.price, candidate.gate_scale) for candidate in candidates]
-    errors = [loss.mean().sqrt().item() for loss in losses]
-    trials = tuple(Trial(value, error, FOLDS, "finished") for value, error in zip(values, errors, strict=True))
-    return Decision("price of leverage, lambda_G", trials, values[best])
