@@ -12,7 +12,6 @@ from lobal.core.kernels import WhitenedFeatures, scale_inputs
 from lobal.experts import features as stored_features
 from lobal.experts.exact import exact_experts, neighbourhoods
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import fitc_variance
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import (
     LARGEST_LEVERAGE,
@@ -115,15 +114,6 @@ def test_exact_leverages_are_the_diagonal_of_the_smoother(setting: Setting) -> N
     torch.testing.assert_close((answers.mean, answers.variance), tuple(experts.leave_one_out()))
 
 
-@every_weight
-def test_no_answer_sees_its_own_label(weighted: bool, setting: Setting) -> None:
-    points = points_of(setting, weighted)
-    shifted = LabelledSet(X=points.X, y=points.y + 50.0 * torch.eye(30, dtype=torch.float64)[4], weight=points.weight)
-    before, after = (sparse_answers(setting, p, setting.heteroscedastic).mean for p in (points, shifted))
-    torch.testing.assert_close(before[:, 4], after[:, 4], rtol=1e-7, atol=1e-9)
-    assert not torch.allclose(before[:, 5], after[:, 5])
-
-
 @pytest.mark.parametrize(("entries", "cache"), [(100, 2**30), (2**24, 0), (100, 0)])
 @every_noise
 def test_parts_answer_like_the_whole(
@@ -171,13 +161,6 @@ def test_labels_that_are_interpolated_leave_finite_answers(dense: bool, setting:
     assert all(torch.isfinite(values).all() for values in answers)
     assert answers.leverage.max() <= LARGEST_LEVERAGE
     assert (answers.variance > 0.0).all()
-
-
-def test_the_variance_is_at_least_that_of_a_label_given_the_inducing_values(setting: Setting) -> None:
-    points = points_of(setting, weighted=True)
-    stored = StoredFeatures(setting.features, points.X)
-    answers = sparse_answers(setting, points, setting.heteroscedastic)
-    assert (answers.variance >= fitc_variance(stored.explained, setting.heteroscedastic)).all()
 
 
 @every_noise

@@ -127,23 +127,6 @@ def test_separate_validation_labels_choose_between_trained_and_refitted_experts(
 
 
 @every_engine
-def test_sparse_experts_take_a_gate_set_as_more_data(training: Training) -> None:
-    assert error(fit(data(gate_set=sample(40, 5)), training=training)) < 0.1
-
-
-@pytest.mark.parametrize(
-    "training",
-    [
-        pytest.param(QUICK, id="adam"),
-        pytest.param(ANALYTIC, id="analytic"),
-    ],
-)
-def test_sparse_experts_take_a_gate_set_with_its_noise(training: Training) -> None:
-    points, validation, gate_set = (sample(n, n, noise=0.01) for n in (80, 30, 40))
-    assert error(fit(data(points=points, validation=validation, gate_set=gate_set), training=training)) < 0.1
-
-
-@every_engine
 @pytest.mark.parametrize("keep", [False, True])
 def test_sparse_experts_are_exchanged_for_exact_ones_on_all_labels(training: Training, keep: bool) -> None:
     fitted = fit(data(keep_validation=keep), training=training, exchange=True)

@@ -17,7 +17,6 @@ from lobal.mixture.noise import (
     log_likelihood,
     log_variance_parameters,
 )
-from lobal.mixture.storage import noise_from, noise_tensors
 
 WIDTH = torch.tensor(0.1).double()
 
@@ -163,15 +162,6 @@ def test_no_variance_is_below_the_least_allowed() -> None:
     assert torch.allclose(model.at_least(4.0)(X), model(X).clamp_min(4.0))
     assert model.at_least(1e9).is_constant
     assert not model.at_least(4.0).is_constant
-
-
-def test_a_noise_model_survives_being_taken_apart() -> None:
-    model = estimated(noisy(300, slope=6.0))
-    back = noise_from(noise_tensors(model))
-    assert back is not None
-    X = torch.linspace(-1, 2, 40).double()[:, None]
-    assert not model.is_constant
-    assert torch.equal(model(X), back(X))
 
 
 def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:
