@@ -171,7 +171,7 @@ def test_posterior_in_chunks_equals_the_posterior_at_once(
         whitened_mean=normal(generator, 3, 9),
         covariance=COVARIANCES["full"](generator),
     )
-    whole = experts.posterior_at(features(setting.X_new))
+    whole = experts.posterior(setting.X_new)
     monkeypatch.setattr(type(features), "chunks", lambda self, X: (self(part) for part in X.split(4)))
     torch.testing.assert_close(experts.posterior(setting.X_new), whole)
 

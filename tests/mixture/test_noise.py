@@ -40,9 +40,11 @@ def few_inducing_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "N_INDUCING", 32)
 
 
-def estimated(errors: SquaredResiduals, *, shared_bandwidth: Tensor = WIDTH, seed: int = 0) -> NoiseModel:
+def estimated(
+    errors: SquaredResiduals, *, shared_bandwidth: Tensor = WIDTH, seed: int = 0, smallest: float = 0.0
+) -> NoiseModel:
     generator = torch.Generator().manual_seed(seed)
-    return estimate_noise(errors, shared_bandwidth=shared_bandwidth, generator=generator)
+    return estimate_noise(errors, shared_bandwidth=shared_bandwidth, generator=generator, smallest=smallest)
 
 
 def test_constant_noise_is_the_mean_square() -> None:
@@ -157,11 +159,11 @@ def test_residuals_that_the_model_explains_leave_little_noise_but_some() -> None
 
 
 def test_no_variance_is_below_the_least_allowed() -> None:
-    model = estimated(noisy(500, slope=6.0))
-    X = torch.linspace(0, 1, 50).double()[:, None]
-    assert torch.allclose(model.at_least(4.0)(X), model(X).clamp_min(4.0))
-    assert model.at_least(1e9).is_constant
-    assert not model.at_least(4.0).is_constant
+    errors = noisy(500, slope=6.0)
+    free, bounded, constant = (estimated(errors, smallest=smallest) for smallest in (0.0, 4.0, 1e9))
+    assert torch.allclose(bounded(errors.X), free(errors.X).clamp_min(4.0))
+    assert constant.is_constant
+    assert not bounded.is_constant
 
 
 def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:

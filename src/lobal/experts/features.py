@@ -24,18 +24,14 @@ class StoredFeatures:
 
     def __init__(self, features: WhitenedFeatures, X: Inputs, cache_bytes: int | None = None) -> None:
         self.features, self.X = features, X
-        self._kept = self._everything(CACHE_BYTES if cache_bytes is None else cache_bytes)
+        shape = (len(features.bandwidths), len(X), len(features.points))
+        size = torch.Size(shape).numel() * X.element_size()
+        is_kept = size <= (CACHE_BYTES if cache_bytes is None else cache_bytes)
+        action = "kept" if is_kept else "recomputed batch by batch"
+        logger.info("features of shape %s take %.2f GiB: %s", shape, size / 2**30, action)
+        self._kept = features.stacked(X) if is_kept else None
         self._single: Float[Tensor, "n L m"] | None = None
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
-
-    def _everything(self, cache_bytes: int) -> Float[Tensor, "L n m"] | None:
-        shape = (len(self.features.bandwidths), len(self.X), len(self.features.points))
-        size = torch.Size(shape).numel() * self.X.element_size()
-        if size > cache_bytes:
-            logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
-            return None
-        logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
-        return self.features.stacked(self.X)
 
     def __getitem__(self, rows: Tensor | slice) -> Float[Tensor, "L b m"]:
         """Features of some of the points."""

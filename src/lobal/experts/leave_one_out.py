@@ -92,7 +92,7 @@ def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
 def leave_one_out_among_neighbours(
     points: LabelledSet,
     hyperparameters: Hyperparameters,
-    groups: Sequence[Int[Tensor, " rows"]],
+    groups: Sequence[Int[Tensor, " _"]],
     fitted: Callable[[LabelledSet, Hyperparameters], ExactExperts],
 ) -> LeaveOneOut:
     """The predictions of exact experts that are fitted to each group of the points alone."""

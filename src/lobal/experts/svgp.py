@@ -135,14 +135,12 @@ class SparseExperts(Experts):
         return mean + scale.sqrt() * self.features.products(X, self.whitened_mean[:, :, None])[:, :, 0]
 
     def posterior(self, X: Inputs) -> Posterior:
-        parts = [self.posterior_at(phi) for phi in self.features.chunks(X)]
-        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
-
-    def posterior_at(self, phi: Float[Tensor, "L n m"]) -> Posterior:
-        """The posterior from given features."""
         mean, scale, _ = self.hyperparameters
-        unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
-        return Posterior(predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained)
+        parts = []
+        for phi in self.features.chunks(X):
+            unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
+            parts.append((predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained))
+        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
 
 
 def predictive_mean(

@@ -62,7 +62,7 @@ def fit_with_estimated_noise(
     first = fit_mixture(data, settings, generator, progress)
     residuals = left_out_residuals(first.mixture, data.for_training())
     shared = first.mixture.shared_bandwidth
-    noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator).at_least(SMALLEST_NOISE)
+    noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator, smallest=SMALLEST_NOISE)
     if noise.is_constant:
         return first, None
     points = data.for_training()

@@ -65,11 +65,6 @@ class NoiseModel:
         """Whether the variance is the same everywhere."""
         return bool(self.lowest == self.highest)
 
-    def at_least(self, smallest: float) -> "NoiseModel":
-        """The same with a lower bound on the variance."""
-        floor = math.log(smallest)
-        return replace(self, lowest=self.lowest.clamp_min(floor), highest=self.highest.clamp_min(floor))
-
     def scaled(self, factor: float) -> "NoiseModel":
         """The same for labels in other units: all variances times the factor."""
         shift = math.log(factor)
@@ -77,12 +72,16 @@ class NoiseModel:
 
 
 def estimate_noise(
-    residuals: SquaredResiduals, *, shared_bandwidth: Float[Tensor, "..."], generator: torch.Generator
+    residuals: SquaredResiduals,
+    *,
+    shared_bandwidth: Float[Tensor, "..."],
+    generator: torch.Generator,
+    smallest: float = 0.0,
 ) -> NoiseModel:
     """The noise variance that predicts held-out squares best; a constant unless that is clearly worse.
 
     `shared_bandwidth` is that of the target function: the noise is assumed to vary along the same directions, and not
-    faster than the function.
+    faster than the function. No variance is below `smallest`.
     """
     points = points_in_units(residuals.X, N_INDUCING, shared_bandwidth, generator=generator)
     level = constant_log_variance(residuals)
@@ -90,7 +89,7 @@ def estimate_noise(
     features = _features(points, shared_bandwidth, (width,))
     design = _design(features(residuals.X)[0], scale)
     theta = log_variance_parameters(design, residuals, level) if scale else torch.zeros_like(design[0])
-    g = (level + design @ theta).clamp_min(_floor(residuals))
+    g = (level + design @ theta).clamp_min(torch.maximum(_floor(residuals), level.new_tensor(smallest).log()))
     return NoiseModel(
         features=features,
         mean=level + theta[0],

@@ -1,14 +1,8 @@
 """The smoothness of the target: mixtures with Matern kernels of different order, compared by held-out likelihoods.
 
-The paper takes alpha = infinity unless it is known, and suggests Matern kernels to estimate it (Sec. 6). Its estimate
-ceil(nu) - 1 is 0 at nu = 1/2, where neither the complexity nor a learning rate is defined. Here alpha = nu: samples of
-a Matern process have every Hoelder order below nu, and at alpha = nu its posterior contracts at the rate
-n^(-alpha / (2 alpha + d)) of Eq. (eq:RMSEasymptotics) (van der Vaart and van Zanten 2011).
-
-Single Gaussian processes compared by their marginal likelihood take waves of every length for roughness once there is
-noise: of 300 noisy labels of the Doppler function they found infinity for one sample of eight. Mixtures, which have a
-bandwidth for every place, did so in 15 fits of 16 to the same samples. They cost four fits, and separate neighbouring
-orders less well.
+Here alpha = nu, not the paper's ceil(nu) - 1 (Sec. 6), which is 0 at nu = 1/2: at alpha = nu the posterior of a Matern
+process contracts at the rate of Eq. (eq:RMSEasymptotics). Single Gaussian processes take waves of every length for
+roughness once there is noise, mixtures, which have a bandwidth for every place, do not (docs/paper_map.md).
 """
 
 import math

@@ -73,10 +73,9 @@ class CandidateTrainer:
         untrained: bool = False,
         probe: bool = False,
     ) -> Outcome:
-        """Train a candidate from a state with the same bandwidths or from the start.
+        """Train a candidate from a state with the same bandwidths, from pre-trained experts or, `untrained`, a prior.
 
-        The start is the pre-trained experts or, if `untrained`, their prior: a learning rate cannot be judged on
-        experts that have nothing to learn. A `probe` is interrupted when its learning rate turns out too small.
+        A `probe` is interrupted when its learning rate turns out too small.
         """
         responses = sparse_responses(self._data, self._start_of(candidate))
         with torch.no_grad():
@@ -86,7 +85,11 @@ class CandidateTrainer:
                 _leaves(responses), [] if begin is None else begin.experts, strict=begin is not None
             ):
                 leaf.copy_(value)
-        gate = self._uniform_gate(candidate) if begin is None else _copied(begin.gate, candidate)
+        if begin is None:
+            gate = self._uniform_gate(candidate)
+        else:  # a copy that may use all experts
+            copies = {name: getattr(begin.gate, name).detach().clone() for name in ("means", "whitened_mean")}
+            gate = replace(begin.gate, **copies, kappa=len(candidate.bandwidths))
         # Orders have a generator of their own, so that they are the same for every gate noise.
         trainer = Trainer(responses, gate, _shortened(candidate), self._generator(), self._generator(1))
         epochs: list[Epoch] = []
@@ -134,16 +137,6 @@ def _finished(responses: SparseResponses, gate: SoftmaxGate, error: float, epoch
         squares=weight * (validation.y - prediction).square(),
         shares=expert_shares(gate(points.X), points.weight),
         state=State(gate, [leaf.detach().clone() for leaf in _leaves(responses)]),
-    )
-
-
-def _copied(gate: SoftmaxGate, candidate: MixtureSettings) -> SoftmaxGate:
-    """A copy of the gate that may use all experts."""
-    return replace(
-        gate,
-        means=gate.means.detach().clone(),
-        whitened_mean=gate.whitened_mean.detach().clone(),
-        kappa=len(candidate.bandwidths),
     )
 
 

@@ -11,7 +11,7 @@ from lobal.mixture.adam.responses import FixedResponses, Responses, SparseRespon
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.training import Trainer
 from lobal.mixture.data import TrainingData
-from lobal.mixture.gate import Gate, SoftmaxGate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
 from lobal.mixture.settings import MixtureSettings
@@ -25,7 +25,12 @@ GATE_WIDTH = 3.0
 def fit_by_adam(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with a softmax gate."""
     settings, training = start.settings, adam_settings(start.settings)
-    responses = _exact_responses(data, start) if settings.exact else sparse_responses(data, start)
+    responses: Responses
+    if settings.exact:
+        experts = start.exact_experts(data.points, start.hyperparameters, settings.bandwidths)
+        responses = FixedResponses(data.points, validation_labels(data), experts, data.gate_set)
+    else:
+        responses = sparse_responses(data, start)
     gate_features = start.gate_features(responses.points, gate_width(start, settings))
     gate = SoftmaxGate.uniform(gate_features, n_experts=len(settings.bandwidths), scale=training.gate_scale)
     trained = Trainer(responses, gate, training, start.generator).run(progress)
@@ -66,11 +71,6 @@ def sparse_responses(data: TrainingData, start: Start) -> SparseResponses:
     )
 
 
-def _exact_responses(data: TrainingData, start: Start) -> FixedResponses:
-    experts = start.exact_experts(data.points, start.hyperparameters, start.settings.bandwidths)
-    return FixedResponses(data.points, validation_labels(data), experts, data.gate_set)
-
-
 def validation_labels(data: TrainingData) -> LabelledSet:
     """The validation labels, which Adam needs."""
     if data.validation is None:
@@ -89,9 +89,8 @@ def _final_experts(responses: Responses, gate: SoftmaxGate, data: TrainingData, 
     if not data.keep_validation:
         return refitted
     # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
-    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, validation_labels(data)))
-    return replace(refitted, whitened_mean=best.whitened_mean)
-
-
-def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:
-    return mixture_squared_error(gate(validation.X), experts.mean(validation.X), validation).item()
+    validation = validation_labels(data)
+    weights = gate(validation.X)
+    candidates = refitted, responses.experts()
+    errors = [mixture_squared_error(weights, each.mean(validation.X), validation).item() for each in candidates]
+    return replace(refitted, whitened_mean=candidates[errors.index(min(errors))].whitened_mean)

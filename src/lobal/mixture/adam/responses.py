@@ -76,9 +76,7 @@ class Responses(ABC):
 class SparseResponses(Responses):
     """Sparse variational experts, trained together with the gate.
 
-    Inducing points and bandwidths are fixed, so the features are computed once and no matrix is factored during
-    training. Pre-training is exact: given the hyperparameters, the best inducing values of each expert on all points
-    solve a linear system.
+    Inducing points and bandwidths are fixed, so the features are computed once. Pre-training is a linear system.
     """
 
     def __init__(
@@ -161,11 +159,7 @@ class SparseResponses(Responses):
 
     @torch.no_grad()
     def refit(self, gate: Gate, *, with_validation: bool) -> SparseExperts:
-        """The experts conditioned on the points under the fixed gate, in closed form, with their full posterior.
-
-        This is the post-processing of the paper's Appendix "Design choices". With `with_validation` the validation
-        labels are used too.
-        """
+        """The experts conditioned on the points under the fixed gate: post-processing of Appendix "Design choices"."""
         points, others = self.points, [self._validation_moments(gate)] if with_validation else []
         factor, mean = condition(self._stored, points, self._current(points.noise), gate(points.X), others)
         return replace(self.experts(), whitened_mean=mean, covariance=FullCovariance.best(factor))

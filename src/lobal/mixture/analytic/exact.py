@@ -46,11 +46,9 @@ def fit_exact(data: TrainingData, start: Start, progress: Progress | None) -> Fi
 
 
 def _pilot(plan: Plan, start: Start) -> Plan:
-    """A plan with the bandwidths that are in use and the noise, from predictions within neighbourhoods.
+    """A plan with the bandwidths in use, with or without the price of leverage, and the noise, from neighbourhoods.
 
-    A bandwidth is in use if it is with or without the price of leverage. The noise is updated once, from the global
-    expert's: further updates converge slowly where there is none, towards experts that are too certain for their
-    likelihoods to be compared.
+    The noise is updated once: without noise, further updates converge slowly to experts that are too certain.
     """
     points, longer, hyperparameters, gate_features, training = plan
     phi = gate_features(points.X)[0]
