@@ -59,7 +59,8 @@ def fit_global_expert(
     subset = points[torch.randperm(len(points), generator=generator)[:size].to(points.y.device)]
     n_few = max(FEW, min(FEW_PER_WIDTH * n_widths, MOST_FEW))
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
-    units = Units(subset.y.mean(), _above_zero(subset.y.var()), unit)
+    spread = subset.y.var()
+    units = Units(subset.y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
 
     def search(samples: Sequence[LabelledSet], start: np.ndarray, iterations: int) -> OptimizeResult:
         return minimize(
@@ -140,11 +141,6 @@ def _evidence_and_slope(
         slope = 0.5 * (torch.outer(weights, weights) - torch.cholesky_inverse(factor))
     (gradient,) = torch.autograd.grad([C, residual], leaf, [slope, -weights])
     return evidence.item(), gradient.cpu().numpy()
-
-
-def _above_zero(variance: Scalar) -> Scalar:
-    """The variance, or one if it is zero."""
-    return torch.where(variance > 0, variance, torch.ones_like(variance))
 
 
 @torch.no_grad()

@@ -108,8 +108,5 @@ def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
 
 def at(hyperparameters: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
     """Hyperparameters for some of the points: their own noise variances if these differ."""
-    return (
-        hyperparameters
-        if hyperparameters.noise.ndim == 0
-        else hyperparameters._replace(noise=hyperparameters.noise[rows])
-    )
+    noise = hyperparameters.noise
+    return hyperparameters if noise.ndim == 0 else hyperparameters._replace(noise=noise[rows])

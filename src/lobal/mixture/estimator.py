@@ -143,11 +143,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def set_params(self, **params: Any) -> "MixtureRegressor":  # noqa: ANN401 - values of any option
         """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then."""
-        if (
-            isinstance(self.engine, str)
-            and "engine" not in params
-            and any(key.startswith("engine__") for key in params)
-        ):
+        is_nested = any(key.startswith("engine__") for key in params)
+        if isinstance(self.engine, str) and "engine" not in params and is_nested:
             self.engine = engine_options(self.engine)
         super().set_params(**params)
         return self

@@ -137,7 +137,11 @@ class Trainer:
             seen = self.validation_error()
             drawn = self._draw()  # while a GPU is still busy
             objective, error = torch.stack([passed, seen]).tolist()
-            self._check(objective)
+            if not math.isfinite(objective):
+                rate = self.settings.learning_rate
+                raise DivergedError(
+                    f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}"
+                )
             if not self._kappa.ended or self._rate.improved(error):
                 self._best = self._state()
             yield Epoch(number, kappa, self._rate.rate, objective, error)
@@ -161,13 +165,6 @@ class Trainer:
             whitened_mean=self._gate.whitened_mean.detach(),
             kappa=self._kappa.kappa,
         )
-
-    def _check(self, objective: float) -> None:
-        if not math.isfinite(objective):
-            rate = self.settings.learning_rate
-            raise DivergedError(
-                f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}"
-            )
 
     def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
         """The rows of an epoch in random order, and the noise on their channels.
