@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated
 
 import torch
 import typer
@@ -27,31 +28,6 @@ WARM_UP = 64  # labels of a first fit that is not counted, which loads libraries
 HEADER = f"{'n':>7} {'method':9}{'seconds':>9}{'epochs':>8}{'s/epoch':>10}{'ms/label':>10}{'MiB':>7}{'RMSE':>9}"
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What to measure."""
-
-    sizes: Sequence[int]
-    methods: Sequence[str]
-    m: int = 512
-    device: str = "cpu"
-    threads: int = 1
-    max_epochs: int = 1000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.sizes or min(self.sizes) < SMALLEST_N:
-            raise ValueError(f"sizes must be numbers of at least {SMALLEST_N} labels, got {list(self.sizes)}")
-        resolve_device(self.device)
-        available(self.methods)
-
-    def task(self, n: int) -> Task:
-        """The data of one size, and how to fit them."""
-        device = resolve_device(self.device)
-        return Task.of_size(n, m=self.m, device=device, seed=self.seed, max_epochs=self.max_epochs)
 
 
 @app.command()
@@ -78,70 +54,71 @@ def main(
     Growth of time and memory: **python -m benchmarks --engines analytic --sizes 4096,8192,16384,32768,65536,131072**
     """
     with plain_errors():
-        methods = [name.strip() for name in engines.split(",")]
-        options: dict[str, Any] = {"m": m, "device": device, "threads": threads, "max_epochs": max_epochs, "seed": seed}
-        plan = Plan(sizes=whole_numbers(sizes), methods=methods, **options)
+        methods, numbers = [name.strip() for name in engines.split(",")], whole_numbers(sizes)
+        if min(numbers) < SMALLEST_N:
+            raise ValueError(f"sizes must be numbers of at least {SMALLEST_N} labels, got {numbers}")
+        place, found = resolve_device(device), available(methods)
+        task = partial(Task.of_size, m=m, device=place, seed=seed, max_epochs=max_epochs)
         output.mkdir(parents=True, exist_ok=True)  # fails before the work, not after it
-        if len(available(methods)) < len(methods):
+        if len(found) < len(methods):
             typer.echo(WITHOUT_GPYTORCH)
-        bench(replace(plan, methods=available(methods)), output / "bench.json", quiet=quiet)
+        torch.set_num_threads(threads)
+        with threadpool_limits(threads):
+            measured = _measured(task, numbers, found, lambda doing: None if quiet else typer.echo(doing, err=True))
+        machine = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{threads} CPU thread(s)"
+        _report(*measured, machine, output / "bench.json")
 
 
-def bench(plan: Plan, path: Path, *, quiet: bool) -> None:
-    """Measure with the plan's threads, print the numbers, and write them to the file."""
-    torch.set_num_threads(plan.threads)
-    with threadpool_limits(plan.threads):
-        rates, rows, stages = _measured(
-            plan, (lambda _: None) if quiet else (lambda doing: typer.echo(doing, err=True))
-        )
-    device, n = resolve_device(plan.device), max(plan.sizes)
-    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{plan.threads} CPU thread(s)"
-    lines = [f"Doppler function, m = {plan.m}, {machine}", HEADER, *map(_row_line, rows)]
+def _measured(
+    task: Callable[[int], Task], sizes: Sequence[int], methods: Sequence[str], on_status: Callable[[str], None]
+) -> tuple[Rates, list[Row], list[Stage]]:
+    """The rates of the machine, the fits of all methods and sizes, and the stages of the largest analytic fit."""
+    on_status("warming up, and measuring the machine")
+    small = task(WARM_UP)
+    for method in methods:
+        fit_row(method, replace(small, m=min(small.m, 16), max_epochs=2))
+    rates, rows = machine_rates(small.device), []
+    for n in sizes:
+        on_status(f"n = {n}: {', '.join(NAMES[method] for method in methods)}")
+        rows += [fit_row(method, task(n)) for method in methods]
+    return rates, rows, _stages(task(max(sizes)), rates, rows) if ANALYTIC in methods else []
+
+
+def _stages(task: Task, rates: Rates, rows: Sequence[Row]) -> list[Stage]:
+    """The stages of a task, the whole fit, a learner's step, and an epoch of Adam if that was measured."""
+    n, m = len(task.sample.y), task.m
+    found = {row.method: row for row in rows if row.n == n}
+    stages = measured_stages(task.sample, m, task.device, rates, seed=task.seed)
+    floor = fit_floor(n, m, L, rates)
+    stages.append(Stage("whole fit", found[ANALYTIC].seconds, floor))
+    if n <= MOST_STEPPED:
+        stages.append(Stage(STEP, learner_step_seconds(n, m, task.device, seed=task.seed), floor))
+    epoch = found[ADAM].seconds_per_epoch if ADAM in found else None
+    if epoch is not None:
+        stages.append(Stage(EPOCH, epoch, stage_floors(n, m, L)[EPOCH].floor(rates)))
+    return stages
+
+
+def _report(rates: Rates, rows: Sequence[Row], stages: Sequence[Stage], machine: str, path: Path) -> None:
+    """Print the numbers, and write them to the file."""
+    n, methods = max(row.n for row in rows), list(dict.fromkeys(row.method for row in rows))
+    lines = [f"Doppler function, {machine}", HEADER, *map(_row_line, rows)]
     lines += [f"analytic fit at n = {n}: seconds, floor, ratio", *map(_stage_line, stages)] if stages else []
     lines += [f"floors at {rates.flops / 1e9:.3g} Gflop/s (matrix product) and {rates.bytes / 1e9:.3g} GB/s (copy)"]
-    powers = {method: growth(rows, method) for method in plan.methods}
+    powers = {method: growth(rows, method) for method in methods}
     lines += [f"{NAMES[name]}: seconds grow as n^{power:.2f}" for name, power in powers.items() if power is not None]
     typer.echo("\n".join(lines))
     record = {
         "experiment": "seconds to fit the Doppler function",
         "command": typed_command(),
         "machine": machine,
-        "versions": versions() | ({"gpytorch": version("gpytorch")} if "svgp" in plan.methods else {}),
+        "versions": versions() | ({"gpytorch": version("gpytorch")} if "svgp" in methods else {}),
         "rates": asdict(rates),
         "rows": [asdict(row) for row in rows],
         "growth": powers,
         "stages": {"n": n, "measured": [stage._asdict() for stage in stages]},
     }
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
-
-
-def _measured(plan: Plan, on_status: Callable[[str], None]) -> tuple[Rates, list[Row], list[Stage]]:
-    """The rates of the machine, the fits of all methods and sizes, and the stages of the largest analytic fit."""
-    on_status("warming up, and measuring the machine")
-    small = replace(plan, m=min(plan.m, 16), max_epochs=2).task(WARM_UP)
-    for method in plan.methods:
-        fit_row(method, small)
-    rates, rows = machine_rates(resolve_device(plan.device)), []
-    for n in plan.sizes:
-        task = plan.task(n)
-        for method in plan.methods:
-            on_status(f"n = {n}: {NAMES[method]}")
-            rows.append(fit_row(method, task))
-    return rates, rows, _stages(plan, max(plan.sizes), rates, rows) if ANALYTIC in plan.methods else []
-
-
-def _stages(plan: Plan, n: int, rates: Rates, rows: Sequence[Row]) -> list[Stage]:
-    """The stages at n labels, the whole fit, a learner's step, and an epoch of Adam if that was measured."""
-    found, device = {row.method: row for row in rows if row.n == n}, resolve_device(plan.device)
-    stages = measured_stages(plan.task(n).sample, plan.m, device, rates, seed=plan.seed)
-    floor = fit_floor(n, plan.m, L, rates)
-    stages.append(Stage("whole fit", found[ANALYTIC].seconds, floor))
-    if n <= MOST_STEPPED:
-        stages.append(Stage(STEP, learner_step_seconds(n, plan.m, device, seed=plan.seed), floor))
-    epoch = found[ADAM].seconds_per_epoch if ADAM in found else None
-    if epoch is not None:
-        stages.append(Stage(EPOCH, epoch, stage_floors(n, plan.m, L)[EPOCH].floor(rates)))
-    return stages
 
 
 def _row_line(row: Row) -> str:

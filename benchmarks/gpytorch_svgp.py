@@ -26,8 +26,8 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert
 from lobal.inducing.select import select_inducing
-from lobal.mixture.adam.schedules import RateSchedule
 from lobal.mixture.adam.settings import AdamSettings
+from lobal.mixture.adam.training import RateSchedule
 from lobal.mixture.start import column_widths
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]

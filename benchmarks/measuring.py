@@ -1,10 +1,9 @@
-"""Seconds and memory of what a machine does, and how fast it can do it at best."""
+"""Seconds and memory of what a (Linux) machine does, and how fast it can do it at best."""
 
+import contextlib
 import gc
 import re
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,21 +84,13 @@ def _forget_peak(device: torch.device) -> None:
     """Start the peak of the memory anew; where the system cannot, it is that since the process began."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    elif sys.platform == "linux":
-        try:
-            Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            return
+        return
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak(device: torch.device) -> float:
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
-    try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    except OSError:
-        found = None
-    if found is not None:
-        return 1024.0 * float(found[1])
-    most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return most if sys.platform == "darwin" else 1024.0 * most
+    # Not resource.getrusage, whose peak cannot be started anew.
+    return 1024.0 * float(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[0])

@@ -9,7 +9,7 @@ of the training rows. Errors are in units of the standard deviation of the test 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -17,7 +17,6 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import torch
 import typer
-from jaxtyping import Float
 from numpy import ndarray
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -32,37 +31,27 @@ from lobal.mixture.estimator import MixtureRegressor
 MOST_TESTED = 5000
 STEERING_SHARE = 10  # one of ten training rows steers the SVGP
 
-Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
+Predict: TypeAlias = Callable[[ndarray], Any]
 
 
-def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, m: int, device: str, **_: int) -> Predict:
+def mixture(X: ndarray, y: ndarray, seed: int, options: Mapping[str, Any]) -> Predict:
     """The default model."""
-    model = MixtureRegressor(n_inducing=m, random_state=seed, device=device).fit(X, y)
-    return lambda inputs: np.asarray(model.predict(inputs))
+    return MixtureRegressor(n_inducing=options["m"], random_state=seed, device=options["device"]).fit(X, y).predict
 
 
-def svgp(
-    X: Float[ndarray, "n d"],
-    y: Float[ndarray, " n"],
-    *,
-    seed: int,
-    m: int,
-    max_epochs: int,
-    device: str,
-    **_: int,
-) -> Predict:
+def svgp(X: ndarray, y: ndarray, seed: int, options: Mapping[str, Any]) -> Predict:
     """A stock GPyTorch SVGP; the rows come in random order."""
-    k = len(y) // STEERING_SHARE
-    options: dict[str, Any] = {"m": m, "max_epochs": max_epochs, "device": device, "seed": seed}
-    return fit_gpytorch_svgp(X[k:], y[k:], X[:k], y[:k], **options).predict
+    k, chosen = len(y) // STEERING_SHARE, {name: options[name] for name in ("m", "max_epochs", "device")}
+    return fit_gpytorch_svgp(X[k:], y[k:], X[:k], y[:k], **chosen, seed=seed).predict
 
 
-def exact(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, seed: int, subset: int, **_: int | str) -> Predict:
+def exact(X: ndarray, y: ndarray, seed: int, options: Mapping[str, Any]) -> Predict:
     """scikit-learn's Gaussian process on a subset, one width per column."""
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-8, 1e1))
     process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
-    model = make_pipeline(StandardScaler(), process).fit(X[:subset], y[:subset])
-    return lambda inputs: np.asarray(model.predict(inputs))
+    rows = slice(options["subset"])
+    predict: Predict = make_pipeline(StandardScaler(), process).fit(X[rows], y[rows]).predict
+    return predict
 
 
 METHODS: dict[str, Callable[..., Predict]] = {"mixture": mixture, "svgp": svgp, "exact": exact}
@@ -77,7 +66,7 @@ def errors(n: int, seed: int, *, data: str, **options: Any) -> Result:  # noqa: 
     result: Result = {"n": n, "seed": seed}
     for name, method in METHODS.items():
         begun = time.process_time()
-        predict = method(inputs, labels, seed=seed, **options)
+        predict = method(inputs, labels, seed, options)
         result[f"{name}_seconds"] = time.process_time() - begun
         missed = y[test] - predict(np.asarray(X[test], dtype=np.float64))
         result[f"{name}_error"] = float(np.sqrt(np.mean(missed**2)) / y[test].std())

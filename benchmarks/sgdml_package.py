@@ -20,8 +20,8 @@ import typer
 
 from lobal.core.versions import versions
 from lobal.experts.interface import Hyperparameters
-from lobal.molecules.field.evaluation import errors_on
 from lobal.molecules.field.expert import ForceExperts, dense_experts
+from lobal.molecules.field.forcefield import errors_on
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.problem import Problem
@@ -103,7 +103,7 @@ def compared(path: Path, split: int) -> dict[str, Any]:
     for name, anisotropy in (("defaults", None), ("anisotropic", "tied")):
         settings = ForceFieldSettings(labels="forces", mixture=False, anisotropy=anisotropy)
         trained, seconds = timed(partial(train, available, settings, n=N, validation=VALIDATION))
-        errors = errors_on(trained.force_field, new)
+        errors = errors_on(trained[0], new)
         result[name] = {"cpu_seconds": seconds} | errors._asdict()
     return result
 

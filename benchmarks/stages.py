@@ -21,10 +21,10 @@ from lobal.cli.demo import DopplerOracle
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import CACHE_BYTES, StoredFeatures
-from lobal.experts.fitc import inducing_covariance
 from lobal.experts.global_expert import fit_global_expert
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import condition, sparse_leave_one_out
+from lobal.experts.svgp import FullCovariance
 from lobal.inducing.select import select_inducing
 from lobal.mixture.adam.responses import SparseResponses
 from lobal.mixture.adam.settings import AdamSettings
@@ -128,7 +128,7 @@ def measured_stages(sample: Sample, m: int, device: torch.device, rates: Rates, 
     phi = gate_features(points.X)[0]
     trained = timed(GATE, lambda: fit_gate(gate_features, phi, points, predictions, shared, AnalyticSettings()))
     gate = trained.gate(points.X)
-    timed(REFIT, lambda: inducing_covariance(condition(stored, points, shared, gate).equations))
+    timed(REFIT, lambda: FullCovariance.best(condition(stored, points, shared, gate).factor))
     return stages
 
 

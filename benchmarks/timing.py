@@ -3,11 +3,10 @@
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from numpy import ndarray
 from sklearn.metrics import root_mean_squared_error
 
@@ -20,8 +19,6 @@ from lobal.mixture.estimator import MixtureRegressor
 ANALYTIC, ADAM, SVGP = "analytic", "adam", "svgp"
 NAMES = {ANALYTIC: "lobal, analytic", ADAM: "lobal, Adam", SVGP: "GPyTorch SVGP"}
 WITHOUT_GPYTORCH = "GPyTorch is not installed, so its rows are left out: pip install 'lobal[bench]'"
-
-Predict: TypeAlias = Callable[[Float[ndarray, "n 1"]], Float[ndarray, " n"]]
 
 
 @final
@@ -97,23 +94,16 @@ def _analytic(task: Task) -> Row:
         random_state=task.seed,
     )
     _, (seconds, peak) = measured(lambda: model.fit(*task.sample), task.device)
-    return _row(ANALYTIC, task, _predict(model), seconds=seconds, peak_mib=peak, epochs=len(model.history_))
+    return _row(ANALYTIC, task, model.predict, seconds, peak, len(model.history_))
 
 
 def _adam(task: Task) -> Row:
     model = paper_model(task.seed, n_inducing=task.m, device=str(task.device))
     _, (seconds, peak) = measured(lambda: model.fit(*task.sample, validation=task.validation), task.device)
     epoch = adam_epoch_seconds(task.sample, task.validation, task.m, task.device, seed=task.seed)
-    return _row(
-        ADAM,
-        task,
-        _predict(model),
-        seconds=seconds,
-        peak_mib=peak,
-        epochs=len(model.history_),
-        seconds_per_epoch=epoch,
-        is_finished=len(model.history_) < model.get_params()["engine__max_epochs"],
-    )
+    epochs = len(model.history_)
+    more = {"seconds_per_epoch": epoch, "is_finished": epochs < model.get_params()["engine__max_epochs"]}
+    return _row(ADAM, task, model.predict, seconds, peak, epochs, **more)
 
 
 def _svgp(task: Task) -> Row:
@@ -126,30 +116,29 @@ def _svgp(task: Task) -> Row:
         "seed": task.seed,
     }
     fitted, (_, peak) = measured(lambda: fit_gpytorch_svgp(*task.sample, *task.validation, **options), task.device)
-    return _row(
-        SVGP,
-        task,
-        fitted.predict,
-        seconds=fitted.seconds,
-        peak_mib=peak,
-        epochs=len(fitted.times),
-        seconds_per_epoch=fitted.seconds_per_epoch,
-        is_finished=fitted.is_finished,
-    )
+    more = {"seconds_per_epoch": fitted.seconds_per_epoch, "is_finished": fitted.is_finished}
+    return _row(SVGP, task, fitted.predict, fitted.seconds, peak, len(fitted.times), **more)
 
 
-def _predict(model: MixtureRegressor) -> Predict:
-    return lambda X: np.asarray(model.predict(X))
-
-
-def _row(method: str, task: Task, predict: Predict, **numbers: float | int | bool | None) -> Row:
+def _row(
+    method: str,
+    task: Task,
+    predict: Callable[[ndarray], Any],
+    seconds: float,
+    peak_mib: float,
+    epochs: int,
+    **more: Any,  # noqa: ANN401 - further fields
+) -> Row:
     x = (np.arange(N_TEST) + 0.5) / N_TEST
     return Row(
         n=len(task.sample.y),
         method=method,
+        seconds=seconds,
         rmse=root_mean_squared_error(predict(x[:, None]), DOPPLER(x)),
         validation_rmse=root_mean_squared_error(predict(task.validation.X), task.validation.y),
-        **numbers,  # type: ignore[arg-type]  # of the fields' own types
+        peak_mib=peak_mib,
+        epochs=epochs,
+        **more,
     )
 
 

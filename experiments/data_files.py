@@ -36,12 +36,7 @@ def load_npz(path: str | Path) -> DataSet:
         if name not in arrays:
             present = ", ".join(f"{key} {value.shape}" for key, value in arrays.items()) or "nothing"
             raise ValueError(f"{path} must hold an array {name!r}, it holds {present}")
-    X = as_matrix(arrays.pop("X"), name="X")
-    return DataSet(X, _labels(arrays.pop("y"), name="y", length=len(X)), arrays)
-
-
-def _labels(values: Shaped[ndarray, "..."], *, name: str, length: int) -> Float[ndarray, " n"]:
-    if values.shape not in [(length,), (length, 1)]:
-        raise ValueError(f"{name} must have one value for each of the {length} rows of X, got shape {values.shape}")
-    labels = as_matrix(values.reshape(length, 1), name=name)[:, 0]
-    return labels.astype(np.float64)
+    X, y = as_matrix(arrays.pop("X"), name="X"), arrays.pop("y")
+    if y.shape not in [(len(X),), (len(X), 1)]:
+        raise ValueError(f"y must have one value for each of the {len(X)} rows of X, got shape {y.shape}")
+    return DataSet(X, as_matrix(y.reshape(-1, 1), name="y")[:, 0].astype(np.float64), arrays)

@@ -209,16 +209,10 @@ def statistics_command(
     penalty: Penalty = PAPER.penalty,
 ) -> None:
     """Repeat the fit over sizes and seeds and keep errors, means and standard errors in one JSON file."""
-    console = Console()
     repetitions = Repetitions(
         experiment="Doppler function, random test sampling",
         settings=asdict(PAPER)
         | {"penalty": penalty, "n_validation": N_VALIDATION, "n_test": N_TEST, "single_scale": single_scale},
         run=partial(run, single_scale=single_scale, penalty=penalty),
     )
-    repetitions.complete(
-        [*product(whole_numbers(sizes), range(seeds))],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print("n = {n}, seed {seed}: RMSE {rmse:.4f}".format(**result)),
-    )
+    repetitions.complete([*product(whole_numbers(sizes), range(seeds))], output, jobs=jobs)

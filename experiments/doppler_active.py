@@ -12,7 +12,6 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
 from experiments.doppler import N_VALIDATION, doppler_data, oracle_rmse, paper_model
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
@@ -115,7 +114,6 @@ def main(
     """Repeat one arm over seeds and keep its errors in one JSON file; for equal seeds both arms start alike."""
     if arm not in EXPLORATION:
         raise ValueError(f"the arm must be one of {sorted(EXPLORATION)}, got {arm!r}")
-    console = Console()
     m = N_INDUCING[arm] if n_inducing is None else n_inducing
     options: dict[str, Any] = {"engine": engine, "n_inducing": m, "device": device}
     # Files from before the option have the same settings without it.
@@ -126,10 +124,5 @@ def main(
         settings=settings,
         run=partial(run, arm=arm, with_oracle=with_oracle, shrink_inducing=shrink_inducing, **options),
     )
-    record = repetitions.complete(
-        [(n, seed) for seed in range(first_seed, first_seed + seeds)],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print(f"seed {result['seed']}: RMSE {result[f'rmse_{n}']:.4f}"),
-    )
-    print_summary(record, n, "rmse", "n_inducing", "n_gate_inducing")
+    pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
+    print_summary(repetitions.complete(pairs, output, jobs=jobs), n, "rmse", "n_inducing", "n_gate_inducing")

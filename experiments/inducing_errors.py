@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from jaxtyping import Float
-from numpy import ndarray
+from sklearn.metrics import root_mean_squared_error
 
 from experiments.data_files import load_npz
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
@@ -32,14 +31,10 @@ def run(n: int, seed: int, *, data: str, names: tuple[str, ...]) -> Result:
         for method in ("kmeans", "auto"):
             options: dict[str, Any] = {"experts": "sparse", "inducing": method, "random_state": seed}
             model = MixtureRegressor(**options).fit(X[train], y[train])
-            result[f"{method}_{name}"] = _rmse(np.asarray(model.predict(X[test])), y[test])
+            result[f"{method}_{name}"] = root_mean_squared_error(y[test], model.predict(X[test]))
         result[f"ratio_{name}"] = result[f"auto_{name}"] / result[f"kmeans_{name}"]
     result["ratio"] = float(np.mean([result[f"ratio_{name}"] for name in names]))
     return result
-
-
-def _rmse(predicted: Float[ndarray, " n"], y: Float[ndarray, " n"]) -> float:
-    return float(np.sqrt(np.mean((predicted - y) ** 2)))
 
 
 def main(

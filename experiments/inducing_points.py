@@ -21,12 +21,11 @@ import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
 from torch import Tensor
 
 from experiments.doppler import doppler_data
 from experiments.doppler_active import START, campaign
-from experiments.figures.inducing import inducing_point_panels
+from experiments.figures.models import curve_panels
 from experiments.repetitions import (
     Figure,
     FirstSeed,
@@ -43,16 +42,14 @@ from lobal.cli.demo import EXPLORATION, N_TEST, Errors, errors_on_grid
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian, squared_distances
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import inducing_covariance
 from lobal.experts.leave_one_out import condition
-from lobal.experts.svgp import SparseExperts
+from lobal.experts.svgp import FullCovariance, SparseExperts
 from lobal.inducing.greedy import Covariance, fast_forward_points, variance_points
 from lobal.inducing.random_points import random_points
 from lobal.inducing.select import select_inducing
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import train
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.gate import features_of
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 
@@ -150,14 +147,14 @@ def with_points(reference: Reference, points: Float[Tensor, "m 1"]) -> MixtureRe
         kernel=old.features.kernel,
     )
     stored = StoredFeatures(features, labels.X)
-    gate_features = features_of(reference.model.mixture_.gate)
+    gate_features = reference.model.mixture_.gate.features
     trained = train(stored, labels, gate_features, old.hyperparameters, AnalyticSettings())
     conditioned = condition(stored, labels, trained.hyperparameters, trained.gate(labels.X))
     experts = SparseExperts(
         features=features,
         hyperparameters=trained.hyperparameters,
         whitened_mean=conditioned.whitened_mean,
-        covariance=inducing_covariance(conditioned.equations),
+        covariance=FullCovariance.best(conditioned.factor),
     )
     model = copy.copy(reference.model)
     model.mixture_ = replace(model.mixture_, experts=experts, gate=trained.gate)
@@ -320,7 +317,6 @@ def main(
     figure: Figure = None,
 ) -> None:
     """Fit mixtures with few and many inducing points, placed in different ways, and compare their errors."""
-    console = Console()
     numbers = tuple(sorted({*whole_numbers(sizes)}))
     if numbers[0] < 1:
         raise ValueError(f"sizes must be above zero, got {sizes!r}")
@@ -331,13 +327,9 @@ def main(
         | {"exploration": EXPLORATION["active"], "growth": GROWTH, "most_chosen": MOST_CHOSEN, "n_test": N_TEST},
         run=partial(run, **options),
     )
-    record = repetitions.complete(
-        [(n, seed) for seed in range(first_seed, first_seed + seeds)],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print(f"seed {result['seed']} is done"),
-    )
+    pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
+    record = repetitions.complete(pairs, output, jobs=jobs)
     results = [result for result in record["results"] if result["n"] == n]
     print_summary(record, n, "fitted", "given")
     if figure is not None:
-        save_figure(inducing_point_panels(panels(results, numbers)), figure)
+        save_figure(curve_panels(panels(results, numbers), "inducing points $m$"), figure)

@@ -37,8 +37,7 @@ from lobal.core.complexity import local_complexity, smoothness_of_fall
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 from lobal.molecules.density import TEST_DENSITIES, configuration_density, named_test_density
-from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.descriptor import descriptors
@@ -255,22 +254,9 @@ class Record:
         write_atomically(self._path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-@final
-class Drawn:
-    """Maps of every repetition in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.maps: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-
-    def has(self, seed: int) -> bool:
-        """Whether those of a repetition are there."""
-        return any(each["seed"] == seed for each in self.maps)
-
-    def add(self, drawn: dict[str, Any]) -> None:
-        """Those of one more."""
-        self.maps = sorted([*self.maps, drawn], key=lambda each: each["seed"])
-        write_atomically(self._path, (json.dumps(self.maps) + "\n").encode())
+def kept_maps(path: Path) -> list[dict[str, Any]]:
+    """Maps of every repetition so far."""
+    return json.loads(path.read_text()) if path.exists() else []
 
 
 def main(
@@ -301,8 +287,9 @@ def main(
     spaces = {name: MoleculePool(pool, test_density=name, width=width, device=device) for name in densities}
     settings = {name: Setting(space=space, test=test, dimension=dimension) for name, space in spaces.items()}
     for seed, name in product(range(seeds), densities):
-        record, drawn = records[name], Drawn(output / f"maps_{name}.json")
-        is_there, is_drawn = record.has(name, numbers, seed), grid is None or drawn.has(seed)
+        record, path = records[name], output / f"maps_{name}.json"
+        is_there = record.has(name, numbers, seed)
+        is_drawn = grid is None or any(each["seed"] == seed for each in kept_maps(path))
         if is_there and is_drawn:
             continue
         setting, stages = settings[name], list[Stage]()
@@ -316,7 +303,8 @@ def main(
             console.print(_line(result))
             stages.append(stage)
         if grid is not None and not is_drawn:
-            drawn.add(maps(stages, setting, Grid.read(grid), seed))
+            drawn = [*kept_maps(path), maps(stages, setting, Grid.read(grid), seed)]
+            write_atomically(path, (json.dumps(sorted(drawn, key=lambda each: each["seed"])) + "\n").encode())
 
 
 def _line(result: Result) -> str:

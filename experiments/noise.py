@@ -9,10 +9,10 @@ python -m experiments noise $LOBAL_DATA/ato.npz --seeds 4 --jobs 2 --output docs
 """
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, final
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,46 +40,32 @@ class Replicates(NamedTuple):
     Z: Float[ndarray, "n k"]
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class NoiseExperiment:
-    """Everything that a repetition depends on, except for its rows and its seed."""
-
-    data: str  # an .npz file with X and Z
-    replicates: tuple[int, ...]  # labels of each training row, one fit for each number
-    n_inducing: int = 512
-
-    @property
-    def name(self) -> str:
-        """The name of the file without folder and suffix."""
-        return Path(self.data).stem
-
-    def load(self) -> Replicates:
-        """The file's rows and replicates."""
-        X, _, extras = load_npz(self.data)
-        if "Z" not in extras:
-            raise ValueError(f"{self.data} must hold an array 'Z' of replicates, it holds X, y, {sorted(extras)}")
-        Z = as_matrix(extras["Z"], name="Z").astype(np.float64)
-        if not 1 <= min(self.replicates) <= max(self.replicates) <= Z.shape[1] or Z.shape[1] < 4:
-            raise ValueError(f"replicates must be between 1 and {Z.shape[1]}, of at least four in the file, got {self}")
-        return Replicates(X.astype(np.float64), Z)
+def load(data: str, replicates: Sequence[int]) -> Replicates:
+    """The rows of an .npz file and their replicates, from which so many labels of a row are to be learned from."""
+    X, _, extras = load_npz(data)
+    if "Z" not in extras:
+        raise ValueError(f"{data} must hold an array 'Z' of replicates, it holds X, y, {sorted(extras)}")
+    Z = as_matrix(extras["Z"], name="Z").astype(np.float64)
+    if not 1 <= min(replicates) <= max(replicates) <= Z.shape[1] or Z.shape[1] < 4:
+        raise ValueError(f"replicates must be between 1 and {Z.shape[1]}, of four or more in {data}, got {replicates}")
+    return Replicates(X.astype(np.float64), Z)
 
 
-def run(n: int, seed: int, *, settings: NoiseExperiment) -> Result:
+def run(n: int, seed: int, *, data: str, replicates: Sequence[int], n_inducing: int) -> Result:
     """Estimates from n rows at all others, in columns such as "rank_2" for two labels per row.
 
     rank: rank correlation with the true variance; ratio: estimated over true variance; error: leave-one-out RMSE;
     spread: largest over smallest variance; follows: correlation of the noise part of the superior density with the
     true variance; share: share of that part in the density.
     """
-    X, Z = settings.load()
+    X, Z = load(data, replicates)
     order = np.random.default_rng(seed).permutation(len(X))
     rows, rest = order[:n], order[n:]
     truth = Z[rest].var(axis=1, ddof=1)
     result: Result = {"n": n, "seed": seed, "attainable_rank": attainable_rank(Z[rest])}
-    for k in settings.replicates:
+    for k in replicates:
         inputs, labels = np.repeat(X[rows], k, axis=0), Z[rows, :k].reshape(-1)
-        model = MixtureRegressor(noise="estimate", n_inducing=settings.n_inducing, random_state=seed)
+        model = MixtureRegressor(noise="estimate", n_inducing=n_inducing, random_state=seed)
         found = model.fit(inputs, labels).noise_variance(X[rest])
         density = density_parts(model, X[rest], seed)
         result[f"rank_{k}"] = rank_correlation(found, truth)
@@ -154,12 +140,14 @@ def main(
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
 ) -> None:
     """Estimate the noise from some replicates, and compare it with those held out."""
-    settings = NoiseExperiment(data=data, replicates=tuple(whole_numbers(replicates)), n_inducing=n_inducing)
-    if n >= len(settings.load().X) - 1:
-        raise ValueError(f"n must leave rows to compare with, got {n} of {len(settings.load().X)}")
+    options: dict[str, Any] = {"replicates": whole_numbers(replicates), "n_inducing": n_inducing}
+    rows = len(load(data, options["replicates"]).X)
+    if n >= rows - 1:
+        raise ValueError(f"n must leave rows to compare with, got {n} of {rows}")
+    name = Path(data).stem
     repetitions = Repetitions(
-        experiment=f"{settings.name}: noise variance estimated from labels and by repeated labels held out",
-        settings=asdict(settings) | {"data": settings.name, "replicates": list(settings.replicates)},
-        run=partial(run, settings=settings),
+        experiment=f"{name}: noise variance estimated from labels and by repeated labels held out",
+        settings={"data": name, **options},
+        run=partial(run, data=data, **options),
     )
     print_summary(repetitions.complete([(n, seed) for seed in range(seeds)], output, jobs=jobs), n)

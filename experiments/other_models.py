@@ -16,7 +16,6 @@ import numpy as np
 import typer
 from jaxtyping import Float
 from numpy import ndarray
-from rich.console import Console
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import root_mean_squared_error
@@ -24,7 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from experiments.doppler import N_VALIDATION, Sample, doppler_data
 from experiments.doppler_active import N_INDUCING, campaign
-from experiments.figures.models import learning_curve_panels
+from experiments.figures.models import curve_panels
 from experiments.rbf_network import fitted_networks
 from experiments.repetitions import Figure, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
@@ -153,11 +152,11 @@ def savings(results: Sequence[Result], name: str, arm: str) -> Savings:
     return relative_sample_sizes(active, random, smoothness=math.inf, dimension=1.0)
 
 
-def curves(results: Sequence[Result]) -> dict[str, dict[str, Curve]]:
+def curves(results: Sequence[Result]) -> dict[str, dict[str, dict[str, Curve]]]:
     """Learning curves by the names of models and arms, for the figure."""
     sizes = sizes_up_to(results[0]["n"])
     return {
-        family.title: {title: Curve(sizes, errors_by_seed(results, name, arm)) for arm, title in ARMS.items()}
+        family.title: {title: {"": Curve(sizes, errors_by_seed(results, name, arm))} for arm, title in ARMS.items()}
         for name, family in FAMILIES.items()
     }
 
@@ -172,7 +171,6 @@ def main(
     """Train other models on active and on random labels, and print what the active ones saved."""
     if n % 8:
         raise ValueError(f"n must be a multiple of eight, got {n}")
-    console = Console()
     repetitions = Repetitions(
         experiment="Doppler function, other models trained on active and on random labels",
         settings={
@@ -186,15 +184,10 @@ def main(
         },
         run=run,
     )
-    record = repetitions.complete(
-        [(n, seed) for seed in range(seeds)],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print(f"seed {result['seed']} is done"),
-    )
+    record = repetitions.complete([(n, seed) for seed in range(seeds)], output, jobs=jobs)
     results = [result for result in record["results"] if result["n"] == n]
     for name, family in FAMILIES.items():
         for arm in ("active", "weighted"):
-            console.print(f"{family.title}, {ARMS[arm]}: {savings(results, name, arm).verdict()}")
+            print(f"{family.title}, {ARMS[arm]}: {savings(results, name, arm).verdict()}")
     if figure is not None:
-        save_figure(learning_curve_panels(curves(results)), figure)
+        save_figure(curve_panels(curves(results), "labels $n$"), figure)

@@ -20,7 +20,6 @@ import numpy as np
 import typer
 from jaxtyping import Float, Real
 from numpy import ndarray
-from rich.console import Console
 from sklearn.metrics import max_error, root_mean_squared_error
 
 from experiments.data_files import load_npz
@@ -147,10 +146,7 @@ def stationary_problem(seed: int, *, rows: int = STATIONARY_ROWS) -> Problem:
 def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Iterator[tuple[int, ActiveLearner]]:
     """One arm: every size, and the learner with that many labels."""
     learner = ActiveLearner(
-        split.pool,
-        seed=seed,
-        model=MixtureRegressor(n_inducing=settings.n_inducing),
-        exploration=EXPLORATION[arm],
+        split.pool, seed=seed, model=MixtureRegressor(n_inducing=settings.n_inducing), exploration=EXPLORATION[arm]
     )
     for size in settings.sizes:
         rows = learner.ask(size - len(learner.labelled.y))
@@ -218,7 +214,6 @@ def main(
     ] = False,
 ) -> None:
     """Repeat both arms over seeds, keep their errors in one JSON file, and print the savings."""
-    console = Console()
     settings = PoolSettings(
         data=data,
         sizes=tuple(whole_numbers(sizes)),
@@ -236,16 +231,7 @@ def main(
         run=partial(run, settings=settings),
         conclude=partial(conclusion, sizes=settings.sizes),
     )
-    done = repetitions.complete(
-        [(settings.sizes[-1], seed) for seed in range(first_seed, first_seed + seeds)],
-        output,
-        jobs=jobs,
-        notify=lambda result: console.print(_line(result, settings.sizes)),
-    )
+    pairs = [(settings.sizes[-1], seed) for seed in range(first_seed, first_seed + seeds)]
+    done = repetitions.complete(pairs, output, jobs=jobs)
     print_summary(done, settings.sizes[-1], "rmse", "expected_savings")
-    console.print(done["savings"]["verdict"])
-
-
-def _line(result: Result, sizes: Sequence[int]) -> str:
-    ratios = (f"{result[f'active_rmse_{size}'] / result[f'random_rmse_{size}']:.3f} at {size}" for size in sizes[1:])
-    return f"seed {result['seed']}: RMSE active / random {', '.join(ratios)}"
+    print(done["savings"]["verdict"])

@@ -48,17 +48,10 @@ class Repetitions:
     conclude: Callable[[Sequence[Result]], dict[str, Any]] | None = None
     command: str = field(default_factory=typed_command)
 
-    def complete(
-        self,
-        pairs: Sequence[tuple[int, int]],
-        path: Path,
-        *,
-        jobs: int = 1,
-        notify: Callable[[Result], None] | None = None,
-    ) -> dict[str, Any]:
+    def complete(self, pairs: Sequence[tuple[int, int]], path: Path, *, jobs: int = 1) -> dict[str, Any]:
         """The record with results for all pairs (n, seed); those that the file already has are not run again.
 
-        The file is complete after every result. Several jobs run as processes of one thread each.
+        The file is complete after every result, which is announced. Several jobs are processes of one thread each.
         """
         results = self._finished(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +60,7 @@ class Repetitions:
         for result in _in_turn(self.run, missing) if jobs == 1 else _in_parallel(self.run, missing, jobs):
             results[result["n"], result["seed"]] = result
             write_atomically(path, self._content(results))
-            if notify is not None:
-                notify(result)
+            print(f"n = {result['n']}, seed {result['seed']} is done", flush=True)
         return self._record(results)
 
     def _finished(self, path: Path) -> dict[tuple[int, int], Result]:

@@ -20,7 +20,7 @@ def quick(engine: str = "analytic", **changes: Any) -> MixtureRegressor:
     `changes` are options of the model or of the engine.
     """
     small = {"n_inducing": 60, "n_gate_inducing": 20, "gate_bandwidth": 0.5, "random_state": 0}
-    kind = ENGINES[engine].options
+    kind = ENGINES[engine]
     own = {name: value for name, value in changes.items() if name in kind().get_params()}
     rest = {name: value for name, value in changes.items() if name not in own}
     return MixtureRegressor(engine=kind(**{**QUICK_ENGINE[engine], **own}), **{**small, **rest})

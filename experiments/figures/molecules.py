@@ -3,8 +3,7 @@
 Like those of a model, the figures are returned and touch no global state.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
+from scipy.spatial.transform import Rotation
 
 from lobal.report.campaign_figures import logarithmic_ticks
 from lobal.report.figures import LINES
@@ -25,11 +25,7 @@ SYMBOLS = {1: "H", 6: "C", 7: "N", 8: "O", 9: "F", 14: "Si", 15: "P", 16: "S", 1
 RADII = {1: 0.31, 6: 0.76, 7: 0.71, 8: 0.66, 9: 0.57, 14: 1.11, 15: 1.07, 16: 1.05, 17: 1.02, 35: 1.2, 53: 1.39}
 # Atoms are bonded that are at most this much farther apart than their radii: bonds vibrate by a tenth.
 BOND_STRETCH = 1.25
-# On paper, atoms should be this far apart and this far from the lines between others (Angstrom); for that the molecule
-# is tilted by a few of these angles (degrees), each of which has to be worth its cost.
-LEGIBLE_DISTANCE, LEGIBLE_CLEARANCE = 0.75, 0.25
-TILTS = range(-50, 51, 10)
-TILT_COST = 0.01
+TILT = (20.0, 30.0)  # degrees, by which atoms above each other come apart on paper
 IMPORTANCE = LinearSegmentedColormap.from_list("importance", ["white", "red"])
 
 MAPS_PER_ROW = 3
@@ -69,7 +65,6 @@ def bandwidth_figure(
     bandwidth per pair of atoms in the order (0, 1), (0, 2), ..., (1, 2), ...
     """
     pairs = np.stack(np.triu_indices(len(species), k=1), axis=1)
-    _check_molecule(species, positions, shared, len(pairs))
     gamma, places = importance(shared), plane_view(species, positions)
     ends = places[pairs]
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
@@ -107,13 +102,11 @@ def are_bonded(
 
 
 def plane_view(species: Int[ndarray, " N"], positions: Float[ndarray, "N 3"]) -> Float[ndarray, "N 2"]:
-    """The atoms on paper: the plane of those that are no hydrogen, tilted as little as makes all lines legible."""
+    """The atoms on paper: the plane of those that are no hydrogen, tilted about its two axes."""
     heavy = positions[species > 1] if (species > 1).sum() > 2 else positions
     axes = np.linalg.svd(heavy - heavy.mean(0))[2]
     flat = (positions - heavy.mean(0)) @ axes.T
-    views = {tilt: flat @ _turned(*tilt)[:, :2] for tilt in product(TILTS, TILTS)}
-    best = max(views, key=lambda tilt: _legibility(views[tilt]) - TILT_COST * float(np.hypot(*tilt)))
-    return np.asarray(views[best])
+    return np.asarray(Rotation.from_euler("xy", TILT, degrees=True).apply(flat)[:, :2])
 
 
 def rotor_maps(
@@ -127,8 +120,6 @@ def rotor_maps(
     As in Fig. (fig:malonMD_overview). Angles that do not span the full circle are closed periodically. Logarithmic
     maps show `DECADES` decades; what is smaller has the darkest colour.
     """
-    _check_maps(angles_1, angles_2, maps)
-    _check_number(marks or {}, MARKERS, "marks")
     columns, rows = min(len(maps), MAPS_PER_ROW), -(-len(maps) // MAPS_PER_ROW)
     figure = Figure(figsize=(0.9 + 3.8 * columns, 0.5 + 3.1 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -149,15 +140,12 @@ def error_panels(panels: Mapping[str, Mapping[str, ErrorCurve]]) -> Figure:
 
     Curves are told apart by line, colour and marker, which go by their order in the first panel, the last one solid.
     """
-    if not panels or not all(panels.values()):
-        raise ValueError(f"learning curves need at least one curve in every panel, got {dict(panels)}")
     names = list(next(iter(panels.values())))
-    _check_number(names, STYLES, "curves")
     columns, rows = min(len(panels), 2), -(-len(panels) // 2)
     figure = Figure(figsize=(0.6 + 3.7 * columns, 0.7 + 2.8 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, (ylabel, curves) in zip(grid, panels.items(), strict=False):
-        _draw_curves(axes, curves, names)
+        _draw_curves(axes, curves)
         axes.set_ylabel(ylabel)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
@@ -173,27 +161,6 @@ def _draw_importance_scale(axes: Axes, shared: Float[ndarray, " D"]) -> None:
     widths = shared.max() * (shared.min() / shared.max()) ** np.sqrt(ticks)
     bar.set_ticks(list(ticks), labels=[f"{tick:g}  ({width:.2g})" for tick, width in zip(ticks, widths, strict=True)])
     bar.set_label(r"importance $\gamma$  (bandwidth $\Sigma_E$)", labelpad=8.0)
-
-
-def _turned(first: int, second: int) -> Float[ndarray, "3 3"]:
-    """Rotations about the first and the second axis, in degrees, one after the other."""
-    (c, s), (d, t) = ((np.cos(angle), np.sin(angle)) for angle in np.deg2rad([first, second]))
-    about_first = np.array([[1.0, 0.0, 0.0], [0.0, c, s], [0.0, -s, c]])
-    about_second = np.array([[d, 0.0, -t], [0.0, 1.0, 0.0], [t, 0.0, d]])
-    return np.asarray(about_first @ about_second)
-
-
-def _legibility(points: Float[ndarray, "N 2"]) -> float:
-    """Up to three: two where all atoms are apart, and one where they are clear of the lines between others."""
-    first, second = np.triu_indices(len(points), k=1)
-    along, offset = (points[second] - points[first])[:, None], points - points[first][:, None]  # by line and atom
-    length = np.maximum(np.square(along).sum(-1), np.finfo(float).tiny)
-    foot = np.clip((along * offset).sum(-1) / length, 0.0, 1.0)[..., None]
-    clearance = np.linalg.norm(offset - foot * along, axis=-1)
-    lines = np.arange(len(first))
-    clearance[lines, first] = clearance[lines, second] = np.inf
-    apart = np.sqrt(length.min()) / LEGIBLE_DISTANCE
-    return float(2.0 * min(1.0, apart) + min(1.0, clearance.min() / LEGIBLE_CLEARANCE))
 
 
 def _draw_map(axes: Axes, angles_1: Real[ndarray, " k"], angles_2: Real[ndarray, " l"], shown: RotorMap) -> None:
@@ -241,10 +208,8 @@ def _name_angles(panels: Sequence[Axes], number: int, columns: int) -> None:
         axes.set_axis_off()
 
 
-def _draw_curves(axes: Axes, curves: Mapping[str, ErrorCurve], names: Sequence[str]) -> None:
-    if list(curves) != list(names):
-        raise ValueError(f"all panels must have the same curves, got {list(names)} and {list(curves)}")
-    looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(names)][::-1]
+def _draw_curves(axes: Axes, curves: Mapping[str, ErrorCurve]) -> None:
+    looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(curves)][::-1]
     for curve, (line, colour, marker) in zip(curves.values(), looks, strict=True):
         axes.errorbar(*curve, fmt=marker + line, color=colour, linewidth=1.4, markersize=3.5, capsize=2.0)
     axes.set(xscale="log", yscale="log", xlabel="labelled configurations $n$")
@@ -259,36 +224,3 @@ def _size_name(size: int) -> str:
     """Powers of two as such, which is short."""
     exponent = size.bit_length() - 1
     return rf"$2^{{{exponent}}}$" if size == 2**exponent and exponent > 3 else str(size)
-
-
-def _check_molecule(
-    species: Int[ndarray, " N"], positions: Float[ndarray, "N 3"], shared: Float[ndarray, " D"], pairs: int
-) -> None:
-    unknown = sorted({int(element) for element in species} - RADII.keys())
-    if unknown:
-        raise ValueError(f"bonds are known of elements {sorted(RADII)} (atomic numbers), got {unknown}")
-    if positions.shape != (len(species), 3) or shared.shape != (pairs,):
-        raise ValueError(
-            f"{len(species)} atoms need positions ({len(species)}, 3) and {pairs} bandwidths, one per pair, "
-            f"got shapes {positions.shape} and {shared.shape}"
-        )
-    if not ((shared > 0.0) & np.isfinite(shared)).all():
-        raise ValueError(f"bandwidths must be finite and above zero, got {shared.tolist()}")
-
-
-def _check_maps(angles_1: Real[ndarray, " k"], angles_2: Real[ndarray, " l"], maps: Mapping[str, RotorMap]) -> None:
-    if not maps:
-        raise ValueError("rotor maps need at least one map, got none")
-    for angles in (angles_1, angles_2):
-        if (np.diff(angles) <= 0.0).any() or angles[-1] - angles[0] > TURN:
-            raise ValueError(f"rotor angles must ascend within one turn of {TURN:g} degrees, got {angles.tolist()}")
-    for title, (values, _, log) in maps.items():
-        if values.shape != (len(angles_1), len(angles_2)):
-            raise ValueError(f"map {title!r} must have shape {(len(angles_1), len(angles_2))}, got {values.shape}")
-        if not np.isfinite(values).all() or (log and values.max() <= 0.0):
-            raise ValueError(f"map {title!r} must be finite, and somewhere above zero for a logarithmic scale")
-
-
-def _check_number(names: Collection[str], looks: Sequence[str], what: str) -> None:
-    if len(names) > len(looks):
-        raise ValueError(f"a figure tells {len(looks)} {what} apart, got {len(names)}: {list(names)}")

@@ -112,6 +112,15 @@ def test_points_nobody_asked_for_count_and_their_density_is_estimated(is_told: b
     assert len(active.pending) == (100 if is_told else 280)
 
 
+def test_few_points_nobody_asked_for_count_by_their_number_as_drawn_from_the_test_density() -> None:
+    active = learner(pool(100))
+    active.expect(np.arange(20))
+    before, q = active.training_density(), active.candidates.test_density.numpy()
+    assert not np.allclose(before, q, rtol=0.1)
+    active.expect(np.arange(20, 25))
+    np.testing.assert_allclose(active.training_density(), (20 * before + 5 * q) / 25)
+
+
 def test_failed_labels_are_neither_learned_nor_asked_for_again_unless_they_come_after_all() -> None:
     active = learner(pool(60))
     batch = active.ask(30)
@@ -132,19 +141,6 @@ def test_points_given_up_have_failed() -> None:
     active.tell(batch[2], 1.0)
     active.give_up()
     assert (len(active.failed), len(active.pending), len(active.labelled.y)) == (4, 0, 1)
-
-
-def test_an_oracle_that_sometimes_raises_loses_those_points_only() -> None:
-    active = learner()
-
-    def moody(X: np.ndarray) -> np.ndarray:
-        if X[0, 0] > 0.8:
-            raise RuntimeError("diverged")
-        return bumpy(X)
-
-    active.run(moody, sizes=[40], points_per_call=1)
-    assert 20 < len(active.labelled.y) < 40
-    assert active.labelled.X.max() <= 0.8
 
 
 def test_an_oracle_that_always_raises_ends_the_run_and_gives_nothing_up() -> None:

@@ -117,8 +117,7 @@ def test_without_gpytorch_its_rows_are_left_out(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("--sizes", "many"), ("--sizes", "3"), ("--engines", "fast"), ("--device", "abacus"), ("--m", 0)],
+    "arguments", [("--sizes", "many"), ("--sizes", "3"), ("--engines", "fast"), ("--device", "abacus"), ("--m", 0)]
 )
 def test_a_bad_plan_exits_with_two_before_any_work(arguments: tuple[object, ...], tmp_path: Path) -> None:
     result = invoke(*arguments, "--output", tmp_path / "out")

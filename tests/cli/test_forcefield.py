@@ -142,8 +142,3 @@ def test_what_is_wrong_is_said_without_a_traceback(arguments: tuple[Any, ...], m
     assert message in said(result)
     assert "Traceback" not in result.output
     assert not (files / "out.lobal").exists()
-
-
-def test_help_explains_the_options() -> None:
-    assert all(word in said(invoke("--help")) for word in ("train", "evaluate"))
-    assert all(word in said(invoke("train", "--help")) for word in ("--validation", "--labels", "--inducing", "coords"))

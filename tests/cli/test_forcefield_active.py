@@ -6,21 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from lobal.active.learner import ActiveLearner
 from lobal.cli.app import app
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
+from tests.cli.test_forcefield import invoke, said
 from tests.molecules.setting import morse_potential, water
 
 WATER = water(40)
 SIZES = ("--sizes", "12,20")
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["forcefield", *(str(argument) for argument in arguments)])
 
 
 def active(*arguments: object) -> str:
@@ -28,10 +25,6 @@ def active(*arguments: object) -> str:
     result = invoke("active", *arguments)
     assert result.exit_code == 0, result.output
     return said(result)
-
-
-def said(result: Result) -> str:
-    return " ".join(result.output.replace("│", " ").split())
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +50,11 @@ def computed(path: str, *, change: Callable[[Trajectory], Trajectory] = lambda f
     energies, forces = morse_potential(frames.R)
     save(path, change(replace(frames, energies=energies, forces=forces)))
     return len(frames)
+
+
+def failed(frames: Trajectory) -> Trajectory:
+    assert frames.energies is not None
+    return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2, 4]), torch.nan))
 
 
 # Pools with labels.
@@ -96,16 +94,6 @@ def test_a_force_field_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> N
     output = active("water.npz", "campaign", *SIZES)
     monkeypatch.setattr("lobal.molecules.surrogate.fit_force_field", None)
     assert active("water.npz", "campaign", *SIZES).endswith(output[output.index(" 20 ") :])
-
-
-def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise RuntimeError("you tried to allocate 34848000000 bytes: cannot allocate memory")
-
-    monkeypatch.setattr("lobal.molecules.surrogate.fit_force_field", full)
-    result = invoke("active", "water.npz", "campaign", "--sizes", 12)
-    assert result.exit_code == 2
-    assert "12 labels need more memory than device cpu has; they are saved in campaign" in said(result)
 
 
 def test_options_of_the_density_and_the_bandwidths_are_heard() -> None:
@@ -172,11 +160,6 @@ def test_some_labels_at_a_time_will_do_and_frames_may_fail() -> None:
     computed("some.npz", change=lambda frames: frames.at(slice(5)))
     output = active("plain.npz", "campaign", "--sizes", 14, "--labels", "some.npz")
     assert "5 labels so far. The next 9 configurations" in output
-
-    def failed(frames: Trajectory) -> Trajectory:
-        assert frames.energies is not None
-        return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2, 4]), torch.nan))
-
     computed("rest.npz", change=failed)
     output = active("plain.npz", "campaign", "--sizes", 14, "--labels", "rest.npz")
     assert "2 of them have no finite label and count as failed" in output
@@ -185,17 +168,12 @@ def test_some_labels_at_a_time_will_do_and_frames_may_fail() -> None:
 
 def test_failures_are_made_up_for() -> None:
     active("plain.npz", "campaign", *SIZES)
-
-    def failed(frames: Trajectory) -> Trajectory:
-        assert frames.energies is not None
-        return replace(frames, energies=frames.energies.index_fill(0, torch.tensor([2]), torch.nan))
-
     computed("first.npz", change=failed)
     output = active("plain.npz", "campaign", *SIZES, "--labels", "first.npz")
-    assert "The next 9 configurations" in output
-    assert computed("second.npz") == 9
+    assert "The next 10 configurations" in output
+    assert computed("second.npz") == 10
     output = active("plain.npz", "campaign", *SIZES, "--labels", "second.npz")
-    assert "20 labels, 1 failed; force field in" in output
+    assert "20 labels, 2 failed; force field in" in output
 
 
 def test_labels_of_other_frames_are_welcome_and_strangers_are_not_used() -> None:
@@ -273,9 +251,3 @@ def test_what_is_wrong_is_said_without_a_traceback(arguments: tuple[Any, ...], m
     assert message in said(result)
     assert "Traceback" not in result.output
     assert not Path("new").exists()
-
-
-def test_help_explains_the_options() -> None:
-    assert "active" in said(invoke("--help"))
-    output = said(invoke("active", "--help"))
-    assert all(word in output for word in ("POOL", "CAMPAIGN", "--sizes", "--labels", "--test-density", "next.xyz"))

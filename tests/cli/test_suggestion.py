@@ -21,39 +21,30 @@ def pending(*tables: Table, known: Labels | None = None, identifier: str | None 
     return pending_rows(Index(POOL, ["x"], identifier), tables, labels)
 
 
-def test_labels_find_their_rows_by_identifier() -> None:
-    found = matched(table("labels.csv", name=["c", "a"], y=["3", "1"]))
-    assert (found.rows.tolist(), found.y.tolist(), found.outside) == ([2, 0], [3.0, 1.0], 0)
-
-
-def test_labels_find_their_rows_by_their_inputs() -> None:
-    found = matched(table("labels.csv", x=["0.30", "0.1"], y=[3.0, 1.0]), identifier=None)
-    assert found.rows.tolist() == [2, 0]
+@pytest.mark.parametrize(
+    ("labels", "identifier", "rows", "y", "outside"),
+    [
+        ({"name": ["c", "a"], "y": ["3", "1"]}, "name", [2, 0], [3.0, 1.0], 0),
+        ({"x": ["0.30", "0.1"], "y": [3.0, 1.0]}, None, [2, 0], [3.0, 1.0], 0),
+        ({"name": ["a", "b"], "y": ["", "2"]}, "name", [0, 1], [np.nan, 2.0], 0),  # a row without a target failed
+        ({"name": ["a", "a"], "y": ["", "2"]}, "name", [0], [2.0], 0),  # unless it has a label elsewhere
+        ({"name": ["a", "z"], "y": [1.0, 2.0]}, "name", [0], [1.0], 1),
+        ({"name": [], "y": []}, "name", [], [], 0),
+    ],
+    ids=["by identifier", "by inputs", "failure", "failure made good", "outside the pool", "none"],
+)
+def test_labels_find_their_rows(
+    labels: dict[str, list[object]], identifier: str | None, rows: list[int], y: list[float], outside: int
+) -> None:
+    found = matched(table("labels.csv", **labels), identifier=identifier)
+    assert (found.rows.tolist(), found.outside) == (rows, outside)
+    np.testing.assert_array_equal(found.y, y)
 
 
 def test_of_equal_inputs_the_first_row_takes_all_labels() -> None:
     pool = table("pool.csv", x=[0.5, 0.1, 0.5])
     found = matched(table("labels.csv", x=[0.5, 0.5], y=[1.0, 2.0]), pool, identifier=None)
     assert (found.rows.tolist(), found.y.tolist()) == ([0, 0], [1.0, 2.0])
-
-
-def test_rows_without_a_target_failed() -> None:
-    found = matched(table("labels.csv", name=["a", "b"], y=["", "2"]))
-    assert found.rows.tolist() == [0, 1]
-    np.testing.assert_array_equal(found.y, [np.nan, 2.0])
-
-
-def test_a_failure_that_was_made_good_is_forgotten() -> None:
-    found = matched(table("labels.csv", name=["a", "a"], y=["", "2"]))
-    assert (found.rows.tolist(), found.y.tolist()) == ([0], [2.0])
-
-
-def test_labels_outside_the_pool_are_counted() -> None:
-    assert matched(table("labels.csv", name=["a", "z"], y=[1.0, 2.0])).outside == 1
-
-
-def test_no_labels_at_all_are_no_error() -> None:
-    assert len(matched(table("labels.csv", name=[], y=[])).rows) == 0
 
 
 @pytest.mark.parametrize("identifier", ["name", None])
@@ -73,19 +64,12 @@ def test_labels_without_the_inputs_need_an_identifier() -> None:
         matched(table("labels.csv", name=["a"], y=[1.0]), identifier=None)
 
 
-def test_inputs_are_all_columns_but_target_and_identifier() -> None:
+def test_inputs_are_those_chosen_or_all_numeric_columns_but_target_and_identifier() -> None:
     pool = table("pool.csv", name=["a"], x=[0.1], y=[1.0], z=[2.0])
     assert input_columns(pool, target="y", identifier="name") == ["x", "z"]
-
-
-def test_columns_of_text_are_no_inputs() -> None:
+    assert input_columns(pool, target="y", identifier="name", chosen=["z"]) == ["z"]
     pool = table("pool.csv", note=["good", "n/a", ""], x=["0.1", "", "2"], mixed=["12A", "13", "14"])
     assert input_columns(pool, target="y", identifier=None) == ["x", "mixed"]  # whose gaps and letters are errors
-
-
-def test_inputs_can_be_chosen() -> None:
-    pool = table("pool.csv", name=["a"], x=[0.1], y=[1.0], z=[2.0])
-    assert input_columns(pool, target="y", identifier="name", chosen=["z"]) == ["z"]
 
 
 @pytest.mark.parametrize("chosen", [["y"], ["name", "x"], ["x", "x"], []], ids=str)

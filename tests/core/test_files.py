@@ -33,13 +33,6 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
         assert fields == {"format": FORMAT_VERSION, **FIELDS}
 
 
-def test_saving_replaces_what_was_there(tmp_path: Path) -> None:
-    for value in (1, 2):
-        save_record(tmp_path / "model", {}, {"value": value})
-    assert load_record(tmp_path / "model")[1]["value"] == 2
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-
-
 def test_a_write_that_fails_midway_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_record(tmp_path / "model", {}, {"value": "old"})
     with monkeypatch.context() as patch:

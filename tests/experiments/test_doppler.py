@@ -26,13 +26,10 @@ def test_the_settings_are_the_papers() -> None:
     assert model.engine == Adam(sparsity=2, batch_size=512, gate_scale=10.0, penalty=0.5)
 
 
-def test_more_data_continue_the_same_sequence() -> None:
+def test_more_data_continue_the_same_sequence_and_seeds_and_streams_give_other_data() -> None:
     few, many = doppler.doppler_data(10, 1), doppler.doppler_data(20, 1)
     np.testing.assert_array_equal(many.X[:10], few.X)
     np.testing.assert_array_equal(many.y[:10], few.y)
-
-
-def test_seeds_and_streams_give_other_data() -> None:
     data = [doppler.doppler_data(10, *key, stream=stream).X for key, stream in (((0,), 0), ((1,), 0), ((0,), 1))]
     assert len(np.unique(np.concatenate(data))) == 30
 
@@ -90,9 +87,3 @@ def test_statistics_resume_and_have_their_settings(
     assert [row["seed"] for row in record["results"]] == [0, 1]
     assert record["settings"]["penalty"] == 0.5
     assert record["summary"][0]["rmse"]["mean"] == pytest.approx(fitted.result["rmse"])
-
-
-def test_sizes_that_are_no_numbers_are_bad_input(tmp_path: Path) -> None:
-    result = invoke("doppler_statistics", "--sizes", "64;128", "--output", tmp_path / "record.json")
-    assert result.exit_code == 2
-    assert "64;128" in result.output

@@ -7,13 +7,7 @@ import pytest
 import torch
 
 from experiments import inducing_points
-from experiments.inducing_points import (
-    ARMS,
-    CHOICES,
-    TARGETS,
-    Reference,
-    with_points,
-)
+from experiments.inducing_points import ARMS, CHOICES, TARGETS, Reference, with_points
 from experiments.repetitions import Result
 from lobal.cli.demo import DOPPLER, Errors, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
@@ -121,8 +115,3 @@ def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, mo
     assert "seed 1" in second.output
     assert [row["seed"] for row in json.loads((tmp_path / "record.json").read_text())["results"]] == [0, 1]
     assert (tmp_path / "curves.png").exists()
-
-
-@pytest.mark.parametrize("sizes", ["many", "", "0,8"])
-def test_numbers_of_points_that_are_none_are_bad_input(sizes: str, tmp_path: Path) -> None:
-    assert invoke("inducing_points", "--sizes", sizes, "--output", tmp_path / "record.json").exit_code == 2

@@ -1,31 +1,32 @@
 import numpy as np
-import pytest
 
-from experiments.figures.models import comparison_figure, learning_curve_panels
+from experiments.figures.models import COLOURS, comparison_figure, curve_panels
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import line_grid
 from lobal.report.savings import pooled_errors
 
 CURVES = {
-    "random": Curve([100, 200], np.array([[0.4, 0.3], [0.5, 0.3]])),
-    "active": Curve([100, 200], np.array([[0.3, 0.2], [0.3, 0.25]])),
+    "p": {
+        "active": Curve([32, 64], np.array([[0.4, 0.3], [0.5, 0.3]])),
+        "random": Curve([32, 64], np.array([[0.6, 0.5], [0.5, 0.4]])),
+    },
+    "LFC": {"active": Curve([32, 64], np.array([[0.3, 0.2], [0.3, 0.25]]))},
 }
 
 
-def test_every_model_has_a_panel_with_the_pooled_errors_of_its_arms() -> None:
-    panels = learning_curve_panels({"forest": CURVES, "network": CURVES}).axes
-    assert [axes.get_title() for axes in panels] == ["forest", "network"]
-    for axes in panels:
-        for container, curve in zip(axes.containers, CURVES.values(), strict=True):
-            np.testing.assert_allclose(container[0].get_ydata(), pooled_errors(curve.rmse)[0])
-
-
-def test_no_models_and_too_many_curves_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one model"):
-        learning_curve_panels({})
-    with pytest.raises(ValueError, match="4 curves, got 5"):
-        learning_curve_panels({"forest": {str(number): CURVES["random"] for number in range(5)}})
+def test_panels_have_the_pooled_errors_told_apart_by_colours_and_lines() -> None:
+    figure = curve_panels({"all": CURVES, "some": {"LFC": CURVES["LFC"]}}, "points")
+    assert [axes.get_title() for axes in figure.axes] == ["all", "some"]
+    lines = [container[0] for axes in figure.axes for container in axes.containers]
+    curves = [*CURVES["p"].values(), *CURVES["LFC"].values(), *CURVES["LFC"].values()]
+    for line, curve in zip(lines, curves, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), pooled_errors(curve.rmse)[0])
+    assert [line.get_color() for line in lines] == [COLOURS[0], COLOURS[0], COLOURS[1], COLOURS[1]]
+    assert [line.get_linestyle() for line in lines] == ["-", "--", "-", "-"]
+    legend = figure.axes[-1].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["p", "LFC", "active", "random"]
 
 
 def test_predictions_are_compared_one_below_the_other() -> None:

@@ -4,14 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.noise import (
-    NoiseExperiment,
-    attainable_rank,
-    correlation,
-    density_parts,
-    rank_correlation,
-    share_of_variance,
-)
+from experiments.noise import attainable_rank, correlation, density_parts, load, rank_correlation, share_of_variance
 from tests.estimator_setting import quick, wave
 from tests.experiments.setting import invoke
 
@@ -67,13 +60,9 @@ def test_the_attainable_rank_correlation_is_that_of_the_truth() -> None:
     assert attainable_rank(Z) == pytest.approx(reached, abs=0.05)
 
 
-def test_a_file_without_replicates_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_replicates_or_with_fewer_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "plain.npz", X=np.zeros((3, 1)), y=np.zeros(3))
     with pytest.raises(ValueError, match="'Z'"):
-        NoiseExperiment(data=str(tmp_path / "plain.npz"), replicates=(1,)).load()
-
-
-def test_more_replicates_than_there_are_is_refused(tmp_path: Path) -> None:
-    file = replicated(tmp_path / "data.npz")
+        load(str(tmp_path / "plain.npz"), (1,))
     with pytest.raises(ValueError, match="between 1 and 8"):
-        NoiseExperiment(data=str(file), replicates=(1, 9)).load()
+        load(str(replicated(tmp_path / "data.npz")), (1, 9))

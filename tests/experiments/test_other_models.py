@@ -123,9 +123,3 @@ def test_the_command_keeps_its_results_draws_them_and_resumes(tmp_path: Path, mo
     assert "saved 75" in second.output
     assert [row["seed"] for row in json.loads((tmp_path / "record.json").read_text())["results"]] == [0, 1]
     assert (tmp_path / "curves.png").exists()
-
-
-def test_sizes_that_do_not_halve_are_bad_input(tmp_path: Path) -> None:
-    result = invoke("other_models", "--n", 130, "--output", tmp_path / "record.json")
-    assert result.exit_code == 2
-    assert "130" in result.output

@@ -59,16 +59,12 @@ def test_the_controls_labels_are_noisy_and_its_truth_is_not() -> None:
     np.testing.assert_array_equal(again.X, X)
 
 
-def test_pool_and_test_set_share_the_rows_between_them(path: Path) -> None:
+def test_pool_and_test_set_share_the_rows_between_them_with_their_labels(path: Path) -> None:
     split = settings_of(path).split(0)
     rows = np.concatenate([split.pool.X, split.X_test])
     assert len(split.truth) == 40
     np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(np.load(path)["X"], axis=0))
     assert len(np.unique(rows, axis=0)) == 200
-
-
-def test_labels_stay_with_their_rows(path: Path) -> None:
-    split = settings_of(path).split(0)
     for X, y in ((split.pool.X, split.y), (split.X_test, split.truth)):
         np.testing.assert_allclose(y, np.sin(6.0 * X[:, 0]) + X[:, 1])
 
@@ -158,16 +154,6 @@ def test_the_record_names_the_data_but_not_their_folder(path: Path, monkeypatch:
     assert str(path.parent) not in json.dumps(record)
     assert record["settings"]["data"] == "halves"
     assert record["command"].endswith("pools $LOBAL_DATA/halves.npz " + " ".join(options))
-
-
-@pytest.mark.parametrize(
-    ("data", "sizes"), [("nowhere.npz", "16,32"), ("stationary", "16;32"), ("stationary", "16,20000")]
-)
-def test_bad_input_is_said_before_the_work(data: str, sizes: str, tmp_path: Path) -> None:
-    output = tmp_path / "record.json"
-    result = invoke("pools", data, "--sizes", sizes, "--output", str(output))
-    assert result.exit_code == 2
-    assert not output.exists()
 
 
 def test_the_cavitys_weights_are_its_cells_areas() -> None:

@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from experiments.rbf_network import (
-    RbfNetwork,
-    centre_distances,
-    fitted_networks,
-    gaussian_units,
-    kmeans_centres,
-)
+from experiments.rbf_network import RbfNetwork, centre_distances, fitted_networks, gaussian_units, kmeans_centres
 
 
 def fitted(X: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, *, ridge: float = 1e-6) -> RbfNetwork:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from lobal.core.kernels import WhitenedFeatures, gaussian
-from lobal.experts.fitc import fitc_variance, inducing_covariance, inducing_mean, moments, normal_equations
+from lobal.experts.fitc import conditioned, fitc_variance, moments
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.svgp import SparseExperts, nystroem_diagonal
+from lobal.experts.svgp import FullCovariance, InducingCovariance, SparseExperts, nystroem_diagonal
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # a jitter of 1e-10 on either side is allowed for
 
@@ -81,16 +81,17 @@ def fitc_experts(
     hyperparameters: Hyperparameters,
     *,
     weights: Tensor | None = None,
+    covariance: type[InducingCovariance] = FullCovariance,
 ) -> SparseExperts:
     """Sparse experts whose inducing values are the exact posterior; `weights` multiply each log-likelihood."""
     phi = features(X)
     precision = (1.0 if weights is None else weights) / fitc_variance(nystroem_diagonal(phi), hyperparameters)
-    equations = normal_equations([moments(phi, y, hyperparameters, precision=precision)])
+    factor, mean = conditioned([moments(phi, y, hyperparameters, precision=precision)])
     return SparseExperts(
         features=features,
         hyperparameters=hyperparameters,
-        whitened_mean=inducing_mean(equations),
-        covariance=inducing_covariance(equations),
+        whitened_mean=mean,
+        covariance=covariance.best(factor),
     )
 
 

@@ -2,29 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
-from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.exact import exact_experts
-from lobal.experts.fitc import (
-    NormalEquations,
-    fitc_variance,
-    inducing_covariance,
-    inducing_mean,
-    moments,
-    normal_equations,
-)
 from lobal.experts.interface import Experts, Hyperparameters
-from lobal.experts.svgp import (
-    DiagonalCovariance,
-    InducingCovariance,
-    SparseExperts,
-    ZeroCovariance,
-    nystroem_diagonal,
-)
+from lobal.experts.svgp import COVARIANCES, InducingCovariance
 from tests.experts.setting import Setting, fitc_experts
 
 Make = Callable[[Setting, Hyperparameters], Experts]
@@ -34,36 +20,13 @@ def exact(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
     return exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels)
 
 
-def analytic(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
-    return fitc_experts(setting.features, setting.X, setting.y, hyperparameters)
-
-
-def variational(covariance: Callable[[NormalEquations], InducingCovariance]) -> Make:
-    def make(setting: Setting, hyperparameters: Hyperparameters) -> Experts:
-        features = WhitenedFeatures.at(setting.Z, **setting.kernels)
-        phi = features(setting.X)
-        precision = 1.0 / fitc_variance(nystroem_diagonal(phi), hyperparameters)
-        equations = normal_equations([moments(phi, setting.y, hyperparameters, precision=precision)])
-        return SparseExperts(
-            features=features,
-            hyperparameters=hyperparameters,
-            whitened_mean=inducing_mean(equations),
-            covariance=covariance(equations),
-        )
-
-    return make
-
-
-def best_diagonal(equations: NormalEquations) -> InducingCovariance:
-    return DiagonalCovariance(-(equations.factor @ equations.factor.mT).diagonal(dim1=-2, dim2=-1).log())
+def sparse(setting: Setting, hyperparameters: Hyperparameters, *, covariance: type[InducingCovariance]) -> Experts:
+    return fitc_experts(setting.features, setting.X, setting.y, hyperparameters, covariance=covariance)
 
 
 EXPERTS: dict[str, Make] = {
     "exact": exact,
-    "fitc": analytic,
-    "zero": variational(lambda _: ZeroCovariance()),
-    "diagonal": variational(best_diagonal),
-    "full": variational(inducing_covariance),
+    **{name: partial(sparse, covariance=kind) for name, kind in COVARIANCES.items()},
 }
 every_kind = pytest.mark.parametrize("make", EXPERTS.values(), ids=EXPERTS.keys())
 

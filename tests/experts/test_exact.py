@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import gpytorch
 import numpy as np
 import pytest
@@ -5,47 +7,31 @@ import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from lobal.experts.exact import exact_experts, log_marginal_likelihood
+from lobal.experts.exact import exact_experts, neighbourhoods
 from tests.experts.setting import CLOSE, OracleGP, Setting
 
+MOST = 7  # rows of a neighbourhood
 every_expert = pytest.mark.parametrize("expert", [0, 1, 2])
+every_noise = pytest.mark.parametrize("heteroscedastic", [False, True], ids=["one noise", "noise per label"])
 
 
 @every_expert
-def test_posterior_agrees_with_gpytorch(expert: int, setting: Setting) -> None:
-    oracle = OracleGP(setting, setting.oracle_kernel(expert), setting.oracle_likelihood())
-    mean, variance = oracle.predict(setting.X_new)
-    ours = exact_experts(setting.X, setting.y, setting.hyperparameters, **setting.kernels).posterior(setting.X_new)
-    torch.testing.assert_close(ours.mean[expert], mean, **CLOSE)
-    torch.testing.assert_close(ours.variance[expert], variance, **CLOSE)
-
-
-@every_expert
-def test_posterior_with_noise_per_label_agrees_with_gpytorch(expert: int, setting: Setting) -> None:
-    likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(setting.noises)
-    mean, variance = OracleGP(setting, setting.oracle_kernel(expert), likelihood).predict(setting.X_new)
-    ours = exact_experts(setting.X, setting.y, setting.heteroscedastic, **setting.kernels).posterior(setting.X_new)
-    torch.testing.assert_close(ours.mean[expert], mean, **CLOSE)
-    torch.testing.assert_close(ours.variance[expert], variance, **CLOSE)
-
-
-@every_expert
-def test_marginal_likelihood_agrees_with_gpytorch(expert: int, setting: Setting) -> None:
-    oracle = OracleGP(setting, setting.oracle_kernel(expert), setting.oracle_likelihood())
-    ours = log_marginal_likelihood(setting.X, setting.y, setting.hyperparameters, **setting.kernels)
-    torch.testing.assert_close(ours[expert], oracle.evidence(), **CLOSE)
-
-
-@every_expert
-def test_marginal_likelihood_with_noise_per_label_agrees_with_gpytorch(expert: int, setting: Setting) -> None:
-    likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(setting.noises)
+@every_noise
+def test_posterior_agrees_with_gpytorch(expert: int, heteroscedastic: bool, setting: Setting) -> None:
+    likelihood, hyperparameters = setting.oracle_likelihood(), setting.hyperparameters
+    if heteroscedastic:
+        likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(setting.noises)
+        hyperparameters = setting.heteroscedastic
     oracle = OracleGP(setting, setting.oracle_kernel(expert), likelihood)
-    ours = log_marginal_likelihood(setting.X, setting.y, setting.heteroscedastic, **setting.kernels)
-    torch.testing.assert_close(ours[expert], oracle.evidence(), **CLOSE)
+    mean, variance = oracle.predict(setting.X_new)
+    experts = exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels)
+    torch.testing.assert_close(experts.posterior(setting.X_new).mean[expert], mean, **CLOSE)
+    torch.testing.assert_close(experts.posterior(setting.X_new).variance[expert], variance, **CLOSE)
+    torch.testing.assert_close(experts.log_marginal_likelihood()[expert], oracle.evidence(), **CLOSE)
 
 
 @every_expert
-@pytest.mark.parametrize("heteroscedastic", [False, True])
+@every_noise
 def test_experts_agree_with_scikit_learn(expert: int, heteroscedastic: bool, setting: Setting) -> None:
     hyperparameters = setting.heteroscedastic if heteroscedastic else setting.hyperparameters
     mean, scale, noise = (value.numpy() for value in hyperparameters)
@@ -53,8 +39,8 @@ def test_experts_agree_with_scikit_learn(expert: int, heteroscedastic: bool, set
     kernel = ConstantKernel(float(scale), "fixed") * RBF(widths, "fixed")
     oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(setting.X, setting.y.numpy() - mean)
     expected, deviation = oracle.predict(setting.X_new, return_std=True)
-    ours = exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels).posterior(setting.X_new)
-    evidence = log_marginal_likelihood(setting.X, setting.y, hyperparameters, **setting.kernels)
+    experts = exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels)
+    ours, evidence = experts.posterior(setting.X_new), experts.log_marginal_likelihood()
     np.testing.assert_allclose(ours.mean[expert], mean + expected, rtol=1e-6)
     np.testing.assert_allclose(ours.variance[expert], deviation**2, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(evidence[expert], oracle.log_marginal_likelihood_value_, rtol=1e-6)
@@ -71,31 +57,6 @@ def test_leave_one_out_by_formula_equals_refitting(setting: Setting) -> None:
         torch.testing.assert_close(formula.variance[:, i], variance[:, 0] + setting.noises[i], **CLOSE)
 
 
-def test_marginal_likelihood_is_the_sum_of_conditional_ones(setting: Setting) -> None:
-    expected = torch.zeros(3, dtype=torch.float64)
-    for i in range(1, len(setting.y)):
-        earlier = setting.hyperparameters._replace(noise=setting.noises[:i])
-        mean, variance = exact_experts(setting.X[:i], setting.y[:i], earlier, **setting.kernels).posterior(
-            setting.X[i : i + 1]
-        )
-        deviation = (variance[:, 0] + setting.noises[i]).sqrt()
-        expected += torch.distributions.Normal(mean[:, 0], deviation).log_prob(setting.y[i])
-    first = setting.hyperparameters._replace(noise=setting.noises[:1])
-    expected += log_marginal_likelihood(setting.X[:1], setting.y[:1], first, **setting.kernels)
-    whole = log_marginal_likelihood(setting.X, setting.y, setting.heteroscedastic, **setting.kernels)
-    torch.testing.assert_close(whole, expected, **CLOSE)
-
-
-def test_marginal_likelihood_is_differentiable_in_all_hyperparameters(setting: Setting) -> None:
-    def evidence(bandwidths: torch.Tensor, shared_bandwidth: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
-        hyperparameters = type(setting.hyperparameters)(*values)
-        kernels = {**setting.kernels, "bandwidths": bandwidths, "shared_bandwidth": shared_bandwidth}
-        return log_marginal_likelihood(setting.X[:6], setting.y[:6], hyperparameters, **kernels)
-
-    inputs = (setting.bandwidths, setting.shared_bandwidth, *setting.hyperparameters)
-    assert torch.autograd.gradcheck(evidence, tuple(value.clone().requires_grad_() for value in inputs))
-
-
 def test_vanishing_noise_interpolates_the_labels(setting: Setting) -> None:
     quiet = setting.hyperparameters._replace(noise=torch.tensor(1e-9, dtype=torch.float64))
     narrow = {**setting.kernels, "bandwidths": setting.bandwidths[:1]}
@@ -104,8 +65,31 @@ def test_vanishing_noise_interpolates_the_labels(setting: Setting) -> None:
     assert variance.max() < 1e-8
 
 
-def test_constant_noise_equals_the_same_noise_per_label(setting: Setting) -> None:
-    per_label = setting.hyperparameters._replace(noise=setting.hyperparameters.noise.expand(len(setting.y)))
-    number = exact_experts(setting.X, setting.y, setting.hyperparameters, **setting.kernels)
-    vector = exact_experts(setting.X, setting.y, per_label, **setting.kernels)
-    torch.testing.assert_close(number.leave_one_out(), vector.leave_one_out(), rtol=0.0, atol=0.0)
+@pytest.fixture
+def inputs(generator: torch.Generator) -> torch.Tensor:
+    return torch.rand(50, 2, dtype=torch.float64, generator=generator) * torch.tensor([100.0, 1.0])
+
+
+def test_every_row_is_in_one_group_and_none_is_too_large(inputs: torch.Tensor) -> None:
+    groups = neighbourhoods(inputs, MOST)
+    assert torch.equal(torch.cat(groups).sort().values, torch.arange(50))
+    assert max(len(rows) for rows in groups) <= MOST
+
+
+def test_groups_are_alike_in_size(inputs: torch.Tensor) -> None:
+    sizes = [len(rows) for rows in neighbourhoods(inputs, MOST)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_widest_column_is_divided(inputs: torch.Tensor) -> None:
+    groups = [inputs[rows, 0] for rows in neighbourhoods(inputs, MOST)]
+    assert all(left.max() <= right.min() for left, right in pairwise(groups))
+
+
+def test_few_points_stay_together(inputs: torch.Tensor) -> None:
+    (rows,) = neighbourhoods(inputs, 50)
+    assert torch.equal(rows, torch.arange(50))
+
+
+def test_equal_points_can_be_divided_too() -> None:
+    assert len(neighbourhoods(torch.zeros(8, 2).double(), 2)) == 4

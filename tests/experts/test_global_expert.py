@@ -79,6 +79,19 @@ def test_what_random_labels_do_not_resolve_neighbours_do(monkeypatch: pytest.Mon
     assert (neighbours.bandwidth > 2.0 * random.bandwidth).all()
 
 
+def test_the_gradient_of_the_evidence_is_that_of_finite_differences() -> None:
+    points = gp_draw(30, bandwidth=0.1, noise=0.1, d=2)
+    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
+    theta = np.array([0.1, 0.2, -2.0, -1.0, 0.5])
+
+    def evidence(at: np.ndarray) -> float:
+        return module._negative_evidence(at, [points], units, gaussian)[0]
+
+    steps = 1e-5 * np.eye(len(theta))
+    slope = [(evidence(theta + step) - evidence(theta - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(module._negative_evidence(theta, [points], units, gaussian)[1], slope, rtol=1e-5)
+
+
 def test_the_evidence_of_samples_is_that_of_each() -> None:
     points = gp_draw(90, bandwidth=0.1, noise=0.1, d=2)
     parts = [points[torch.arange(30)], points[torch.arange(30, 90)]]

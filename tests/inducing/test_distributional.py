@@ -1,10 +1,8 @@
-import gc
 import math
 
 import pytest
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 from lobal.inducing.distributional import (
     UNRESOLVED_NEIGHBOURS,
@@ -103,16 +101,3 @@ def test_no_more_than_a_block_of_distances_is_asked_for(generator: torch.Generat
     distributional_rows(uniform(generator, 8000), 128, generator=generator, distance=watched)
     distributional_rows(uniform(generator, 8000), 1, generator=generator, distance=watched)
     assert max(sizes) <= BLOCK_ENTRIES
-
-
-def test_memory_is_bounded_by_blocks_and_not_by_the_matrix_of_distances(generator: torch.Generator) -> None:
-    X, m = uniform(generator, 20_000), 256
-    gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
-        assignment(X, X[:m], euclidean)
-    taken = peak = 0
-    for event in record.events():
-        if event.name == "[memory]":
-            taken += event.cpu_memory_usage
-            peak = max(peak, taken)
-    assert peak < 4 * 8 * BLOCK_ENTRIES < 8 * len(X) * m

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from scipy.stats import kstest
 
@@ -27,23 +26,8 @@ def test_points_follow_a_target_density_through_weights(generator: torch.Generat
     assert kstest(even.numpy(), "uniform").statistic < 0.05
 
 
-def test_the_order_of_the_sample_does_not_matter(generator: torch.Generator) -> None:
-    X = uniform(generator, 60, 1)
-    weight, order = X[:, 0].exp(), torch.randperm(60, generator=generator)
-    expected = quantile_points(X, 9, weight=weight)
-    torch.testing.assert_close(quantile_points(X[order], 9, weight=weight[order]), expected)
-
-
 def test_a_weight_of_two_equals_the_point_twice(generator: torch.Generator) -> None:
     X, weight = uniform(generator, 400, 1), torch.ones(400, dtype=torch.float64)
     weight[:100] = 2.0
     twice = quantile_points(torch.cat([X, X[:100]]), 20)
     torch.testing.assert_close(quantile_points(X, 20, weight=weight), twice, rtol=0.0, atol=0.01)
-
-
-@pytest.mark.parametrize("m", [3, 50])
-def test_points_of_weight_zero_are_passed_over(m: int, generator: torch.Generator) -> None:
-    X = uniform(generator, 200, 1)
-    points = quantile_points(X, m, weight=(X[:, 0] < 0.3).double())
-    assert torch.isfinite(points).all()
-    assert points.max() < 0.35

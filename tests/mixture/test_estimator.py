@@ -255,14 +255,6 @@ def test_a_label_left_out_has_no_part_in_its_own_prediction(engine: str) -> None
     assert (std > np.sqrt(model.noise_)).all()
 
 
-def test_labels_are_left_out_in_whatever_order_they_come() -> None:
-    X, y = wave(150)
-    model = quick(noise="estimate").fit(X, y)
-    order = np.random.default_rng(1).permutation(150)
-    for values, shuffled in zip(model.leave_one_out(X, y), model.leave_one_out(X[order], y[order]), strict=True):
-        np.testing.assert_allclose(values[order], shuffled, rtol=1e-6)
-
-
 def test_the_validation_error_is_that_of_labels_left_out() -> None:
     X, y = wave(150)
     model = quick(noise=0.01).fit(X, 100.0 * y)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from lobal import MixtureRegressor
-from tests.estimator_setting import quick, rmse, truth, wave
+from tests.estimator_setting import quick, rmse, wave
 from tests.experts.test_global_expert import gp_draw
 
 GRID = np.linspace(0.01, 0.99, 300)[:, None]
@@ -75,17 +75,6 @@ def test_the_error_is_no_worse_than_adams() -> None:
     assert errors["analytic"] < 1.1 * errors["adam"]
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1000.0, 0.0), (-1e-3, 5.0), (1.0, -1e4)])
-def test_labels_in_other_units_are_predicted_in_those_units(factor: float, shift: float) -> None:
-    X, y = wave()
-    plain, other = quick().fit(X, y), quick().fit(X, factor * y + shift)
-    mean, std = plain.predict(X, return_std=True)
-    other_mean, other_std = other.predict(X, return_std=True)
-    np.testing.assert_allclose(other_mean, factor * mean + shift, rtol=1e-6, atol=1e-4 * abs(factor))
-    np.testing.assert_allclose(other_std, abs(factor) * std, rtol=1e-2)
-    np.testing.assert_allclose(other.local_bandwidth(X), plain.local_bandwidth(X), rtol=2e-2)
-
-
 @pytest.mark.parametrize("options", [{}, {"experts": "exact"}, {"exchange": True}], ids=str)
 def test_validation_labels_change_the_validation_error_alone(options: dict[str, Any]) -> None:
     X, y = wave()
@@ -136,20 +125,6 @@ def test_points_of_weight_zero_are_left_out(weighted: bool, options: dict[str, A
     fewer = quick(**fixed).fit(X[weight > 0], y[weight > 0])
     np.testing.assert_allclose(zero.predict(GRID), fewer.predict(GRID), atol=1e-3)
     np.testing.assert_allclose(zero.gate(GRID), fewer.gate(GRID), atol=1e-2)
-
-
-@pytest.mark.parametrize("experts", ["sparse", "exact"])
-def test_labels_without_noise_are_learned_by_their_squared_errors(experts: str) -> None:
-    X, _ = wave(150)
-    model = quick(experts=experts, objective="mse").fit(X, truth(X))
-    assert rmse(model.predict(GRID), truth(GRID)) < 1e-3
-
-
-def test_exact_experts_give_much_the_same_model_as_sparse_ones() -> None:
-    X, y = wave(150)
-    ladder = [0.25, 0.5, 1.0, 2.0, 4.0]
-    sparse, exact = (quick(experts=kind, bandwidths=ladder).fit(X, y) for kind in ("sparse", "exact"))
-    assert rmse(sparse.predict(GRID), exact.predict(GRID)) < 0.03
 
 
 def test_a_default_ladder_is_trimmed_and_extended_to_what_is_used() -> None:

@@ -72,12 +72,6 @@ def test_everything_downstream_follows_the_noise(model: MixtureRegressor) -> Non
     assert model.noise_ == pytest.approx(model.noise_variance(fanned()[0]).mean())
 
 
-def test_units_of_the_labels_scale_the_noise(model: MixtureRegressor) -> None:
-    X, y = fanned()
-    scaled = quick(noise="estimate").fit(X, 1e3 * y + 7.0)
-    np.testing.assert_allclose(scaled.noise_variance(GRID), 1e6 * model.noise_variance(GRID), rtol=1e-4)
-
-
 def test_noise_that_is_the_same_everywhere_is_a_constant_and_takes_one_fit() -> None:
     X, y = wave(300)
     estimated, learned = (quick(noise=noise).fit(X, y) for noise in ("estimate", None))
@@ -139,12 +133,6 @@ def test_a_file_of_the_first_format_is_read(smoothness: float, tmp_path: Path, m
     loaded = MixtureRegressor.load(tmp_path / "model.lobal")
     assert np.array_equal(loaded.predict(X, return_std=True), model.predict(X, return_std=True))
     assert np.array_equal(loaded.local_complexity(X), model.local_complexity(X))
-
-
-def test_the_options_are_those_of_scikit_learn(model: MixtureRegressor) -> None:
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert (copy.noise, copy.smoothness) == ("estimate", math.inf)
 
 
 @every_engine

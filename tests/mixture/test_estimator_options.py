@@ -92,7 +92,7 @@ def test_bad_options_are_refused_with_their_value(engine: str, options: dict[str
         ({"sparsity": 0}, "sparsity must be a whole number, at least 1, got 0"),
         ({"sparsity": 2.0}, "sparsity must be a whole number, at least 1, got 2.0"),
         ({"max_epochs": 2.5}, "max_epochs must be a whole number, at least 1, got 2.5"),
-        ({"learning_rate": -1.0}, "learning_rate must exceed zero, got -1"),
+        ({"learning_rate": -1.0}, "learning_rate must be positive and finite, got -1"),
         ({"validation_fraction": 0.7}, r"validation_fraction must lie in \[0, 0.5\), got 0.7"),
         ({"gate_fraction": 0.3}, r"gate_fraction of Adam\(.*\) has no effect on sparse experts; leave it out"),
         ({"experts": "exact", "covariance": "full"}, "covariance of .* has no effect on exact experts"),
@@ -134,7 +134,7 @@ def test_the_share_that_steers_is_as_asked_for(engine: str, shares: tuple[int, i
     X, y = wave(100)
     options = {"validation_fraction": 0.3} if engine == "adam" else {}
     model = quick(engine=engine, **options).fit(X, y)
-    data = model._training_data(model._labelled(X, y, None, None), None, torch.Generator().manual_seed(0))
+    data = model._training_data(model._labelled(X, y), None, torch.Generator().manual_seed(0))
     assert (len(data.points), data.validation and len(data.validation)) == shares
 
 

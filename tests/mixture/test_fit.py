@@ -7,9 +7,8 @@ import torch
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import gaussian, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.svgp import FullCovariance, SparseExperts, ZeroCovariance
+from lobal.experts.svgp import COVARIANCES, FullCovariance, SparseExperts, ZeroCovariance
 from lobal.mixture.adam.objective import squared_error
-from lobal.mixture.adam.responses import diagonal_covariance, full_covariance, zero_covariance
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.data import TrainingData
@@ -17,7 +16,7 @@ from lobal.mixture.fit import fit_mixture
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import KMEANS_COLUMNS, column_widths, spread_points
+from lobal.mixture.start import KMEANS_COLUMNS, column_widths, global_start
 
 QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
 ANALYTIC = AnalyticSettings()
@@ -65,7 +64,7 @@ def test_adam_without_validation_labels_says_so() -> None:
         fit(data(validation=None))
 
 
-@pytest.mark.parametrize("covariance", [zero_covariance, diagonal_covariance, full_covariance])
+@pytest.mark.parametrize("covariance", COVARIANCES.values())
 @pytest.mark.parametrize("refit", [False, True])
 def test_every_inducing_covariance_fits(covariance: Any, refit: bool) -> None:
     assert error(fit(data(), training=replace(QUICK, covariance=covariance), refit=refit)) < 0.1
@@ -125,23 +124,6 @@ def test_separate_validation_labels_choose_between_trained_and_refitted_experts(
         prediction = fit(labelled, **changes).mixture.predict(labelled.validation.X).mean
         errors[name] = (prediction - labelled.validation.y).square().mean()
     assert errors["chosen"] <= errors["trained"] + 1e-12
-
-
-@every_engine
-def test_sparse_experts_take_a_gate_set_as_more_data(training: Training) -> None:
-    assert error(fit(data(gate_set=sample(40, 5)), training=training)) < 0.1
-
-
-@pytest.mark.parametrize(
-    "training",
-    [
-        pytest.param(QUICK, id="adam"),
-        pytest.param(ANALYTIC, id="analytic"),
-    ],
-)
-def test_sparse_experts_take_a_gate_set_with_its_noise(training: Training) -> None:
-    points, validation, gate_set = (sample(n, n, noise=0.01) for n in (80, 30, 40))
-    assert error(fit(data(points=points, validation=validation, gate_set=gate_set), training=training)) < 0.1
 
 
 @every_engine
@@ -209,8 +191,11 @@ def test_inducing_points_are_cells_unless_k_means_is_nearly_right(d: int, method
     X = torch.rand(300, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     points = LabelledSet(X=X, y=X[:, 0], weight=torch.ones(300).double(), spread=torch.exp(3.0 * X[:, 0]))
     given = MixtureSettings(bandwidths=torch.ones(1).double(), training=AnalyticSettings())
+    start = global_start(points[torch.arange(20)], given, torch.Generator())
     automatic, named = (
-        spread_points(points, 20, torch.ones(d).double(), settings, torch.Generator().manual_seed(1))
+        replace(start, settings=settings, generator=torch.Generator().manual_seed(1)).inducing_points(
+            points, 20, torch.ones(d).double()
+        )
         for settings in (given, replace(given, inducing=method))
     )
     assert torch.equal(automatic, named)

@@ -99,12 +99,6 @@ def test_an_unused_expert_stays_beside_those_in_use(used: tuple[int, ...], kept:
     assert torch.equal(trimmed(LADDER, shares_at(*used)), LADDER[kept[0] : kept[1] + 1])
 
 
-def test_a_ladder_in_use_throughout_stays_as_it_is() -> None:
-    inner = shares_at(2, 3, 4)
-    assert torch.equal(extended(LADDER, inner), LADDER)
-    assert torch.equal(trimmed(LADDER, torch.full((7,), 1 / 7).double()), LADDER)
-
-
 def test_of_dear_experts_none_is_kept_beyond_those_in_use() -> None:
     assert torch.equal(in_use(LADDER, shares_at(2, 4)), LADDER[2:5])
     assert torch.equal(in_use(LADDER, shares_at(3)), LADDER[3:4])

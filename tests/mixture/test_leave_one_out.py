@@ -17,31 +17,15 @@ def fitted(**changes: object) -> tuple[FittedMixture, LabelledSet]:
     return fit(training, training=ANALYTIC, **changes), training.for_training()
 
 
-def test_residuals_alone_have_one_degree_of_freedom_each() -> None:
-    X, residual = torch.rand(5, 2).double(), torch.randn(5).double()
-    errors = squared_residuals(X, residual)
-    assert torch.equal(errors.total, residual.square())
-    assert torch.equal(errors.freedom, torch.ones(5).double())
-    assert torch.equal(errors.model_variance, torch.zeros(5).double())
-
-
 def test_repeated_inputs_speak_by_their_distances_to_their_own_mean() -> None:
     X = torch.tensor([[1.0], [0.0], [1.0], [1.0]]).double()
     labels = torch.tensor([1.0, 7.0, 2.0, 6.0]).double()
     residual, u = torch.full((4,), 3.0).double(), torch.full((4,), 0.5).double()
-    errors = squared_residuals(X, residual, labels=labels, model_variance=u)
+    errors = squared_residuals(LabelledSet(X=X, y=labels, weight=torch.ones(4).double()), residual, u)
     assert errors.X[:, 0].tolist() == [0.0, 1.0]
     assert errors.total.tolist() == [9.0, pytest.approx(4.0 + 1.0 + 9.0)]
     assert errors.freedom.tolist() == [1.0, 2.0]
     assert errors.model_variance.tolist() == [0.5, 0.0]
-
-
-def test_labels_change_nothing_where_no_input_is_repeated() -> None:
-    X, residual = torch.rand(6, 1).double(), torch.randn(6).double()
-    for with_labels, without in zip(
-        squared_residuals(X, residual, labels=torch.randn(6).double()), squared_residuals(X, residual), strict=True
-    ):
-        assert torch.equal(with_labels, without)
 
 
 @pytest.mark.parametrize("exact", [False, True])

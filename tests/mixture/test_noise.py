@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -7,22 +5,18 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
-from lobal.core.doppler import Doppler
 from lobal.core.kernels import gaussian, gram_matrices, squared_distances
-from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.leave_one_out import SquaredResiduals, left_out_residuals, squared_residuals
+from lobal.mixture import noise as module
+from lobal.mixture.leave_one_out import SquaredResiduals, squared_residuals
 from lobal.mixture.noise import (
     SMALLEST_SHARE,
     NoiseModel,
-    NoiseSettings,
     constant_log_variance,
     derivatives,
     estimate_noise,
     log_likelihood,
     log_variance_parameters,
 )
-from lobal.mixture.storage import FittedParts, parts_from, parts_tensors
-from tests.mixture.test_fit import data, fit
 
 WIDTH = torch.tensor(0.1).double()
 
@@ -32,15 +26,25 @@ def noisy(n: int, *, d: int = 1, slope: float = 0.0, seed: int = 0) -> SquaredRe
     generator = torch.Generator().manual_seed(seed)
     X = torch.rand(n, d, dtype=torch.float64, generator=generator)
     deviation = 2.0 * (0.5 * slope * (X[:, 0] - 0.5)).exp()
-    return squared_residuals(X, deviation * torch.randn(n, dtype=torch.float64, generator=generator))
+    return squares(X, deviation * torch.randn(n, dtype=torch.float64, generator=generator))
+
+
+def squares(X: Tensor, residual: Tensor, labels: Tensor | None = None) -> SquaredResiduals:
+    """Squared residuals that are noise alone."""
+    y = residual if labels is None else labels
+    return squared_residuals(LabelledSet(X=X, y=y, weight=torch.ones_like(y)), residual, torch.zeros_like(y))
+
+
+@pytest.fixture(autouse=True)
+def few_inducing_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "N_INDUCING", 32)
 
 
 def estimated(
-    errors: SquaredResiduals, *, shared_bandwidth: Tensor = WIDTH, seed: int = 0, **settings: object
+    errors: SquaredResiduals, *, shared_bandwidth: Tensor = WIDTH, seed: int = 0, smallest: float = 0.0
 ) -> NoiseModel:
     generator = torch.Generator().manual_seed(seed)
-    chosen = NoiseSettings(**({"n_inducing": 32} | settings))
-    return estimate_noise(errors, shared_bandwidth=shared_bandwidth, generator=generator, settings=chosen)
+    return estimate_noise(errors, shared_bandwidth=shared_bandwidth, generator=generator, smallest=smallest)
 
 
 def test_constant_noise_is_the_mean_square() -> None:
@@ -71,7 +75,7 @@ def test_known_model_variance_is_not_taken_for_noise() -> None:
     generator = torch.Generator().manual_seed(1)
     X, u = (torch.rand(4000, 1, dtype=torch.float64, generator=generator) for _ in range(2))
     residual = (1.0 + 5.0 * u[:, 0]).sqrt() * torch.randn(4000, dtype=torch.float64, generator=generator)
-    errors = squared_residuals(X, residual, model_variance=5.0 * u[:, 0])
+    errors = squares(X, residual)._replace(model_variance=5.0 * u[:, 0])
     assert constant_log_variance(errors).exp().item() == pytest.approx(1.0, abs=0.2)
 
 
@@ -94,9 +98,11 @@ def test_newtons_method_ends_where_the_posterior_is_flat() -> None:
     assert gradient.abs().max() < 1e-3
 
 
-def test_with_every_point_inducing_it_is_the_dense_gaussian_process() -> None:
+def test_with_every_point_inducing_it_is_the_dense_gaussian_process(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = noisy(40, slope=8.0)
-    model = estimated(errors, n_inducing=40, widths=(3.0,), scales=(2.0,))
+    for name, value in {"N_INDUCING": 40, "WIDTHS": (3.0,), "SCALES": (2.0,)}.items():
+        monkeypatch.setattr(module, name, value)
+    model = estimated(errors)
     K = 1.0 + 2.0 * gram_matrices(squared_distances(errors.X, errors.X), 3.0 * WIDTH[None], gaussian)[0]
     root = torch.linalg.cholesky(K + 1e-8 * torch.eye(40))
     level = constant_log_variance(errors)
@@ -140,7 +146,7 @@ def test_far_from_the_labels_the_variance_is_an_ordinary_one() -> None:
 
 def test_no_residual_at_all_gives_the_smallest_noise_there_is() -> None:
     X = torch.linspace(0, 1, 30).double()[:, None]
-    variance = estimated(squared_residuals(X, torch.zeros(30).double()))(X)
+    variance = estimated(squares(X, torch.zeros(30).double()))(X)
     assert (variance > 0).all()
     assert variance.max() < 1e-100
 
@@ -153,21 +159,11 @@ def test_residuals_that_the_model_explains_leave_little_noise_but_some() -> None
 
 
 def test_no_variance_is_below_the_least_allowed() -> None:
-    model = estimated(noisy(500, slope=6.0))
-    X = torch.linspace(0, 1, 50).double()[:, None]
-    assert torch.allclose(model.at_least(4.0)(X), model(X).clamp_min(4.0))
-    assert model.at_least(1e9).is_constant
-    assert not model.at_least(4.0).is_constant
-
-
-def test_a_noise_model_survives_being_taken_apart() -> None:
-    model = estimated(noisy(300, slope=6.0))
-    mixture = fit(data()).mixture
-    back = parts_from(*parts_tensors(FittedParts(mixture, None, model))).noise
-    assert back is not None
-    X = torch.linspace(-1, 2, 40).double()[:, None]
-    assert not model.is_constant
-    assert torch.equal(model(X), back(X))
+    errors = noisy(500, slope=6.0)
+    free, bounded, constant = (estimated(errors, smallest=smallest) for smallest in (0.0, 4.0, 1e9))
+    assert torch.allclose(bounded(errors.X), free(errors.X).clamp_min(4.0))
+    assert constant.is_constant
+    assert not bounded.is_constant
 
 
 def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:
@@ -175,22 +171,5 @@ def test_replicates_tell_the_noise_whatever_the_residuals_say() -> None:
     X = torch.rand(400, 1, dtype=torch.float64, generator=generator).repeat(2, 1)
     truth = (4.0 * X[:, 0]).exp()
     labels = 50.0 * X[:, 0] + truth.sqrt() * torch.randn(800, dtype=torch.float64, generator=generator)
-    variance = estimated(squared_residuals(X, torch.full((800,), 99.0).double(), labels=labels))(X)
+    variance = estimated(squares(X, torch.full((800,), 99.0).double(), labels))(X)
     assert (variance / truth).log().abs().mean() < 0.2
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_noise_of_the_doppler_function_is_found(seed: int) -> None:
-    problem, rng = Doppler(heteroscedastic=True), np.random.default_rng(seed)
-    x = rng.random(1024)
-    y = problem.labels(x, rng)
-    fitted = MixtureRegressor(random_state=0, n_inducing=128).fit(x[:, None], y)
-    labels = torch.tensor((y - fitted.label_mean_) / fitted.label_scale_)
-    points = LabelledSet(X=torch.tensor(x)[:, None], y=labels, weight=torch.ones_like(labels))
-    model = estimated(left_out_residuals(fitted.mixture_, points), shared_bandwidth=fitted.mixture_.shared_bandwidth)
-    grid = np.linspace(0, 1, 201)
-    found = fitted.label_scale_**2 * model(torch.tensor(grid)[:, None]).numpy()
-    truth = problem.noise_variance(grid)
-    assert np.corrcoef(found, truth)[0, 1] > 0.95
-    assert np.abs(found / truth - 1.0).mean() < 0.25
-    assert math.isclose(found.mean(), truth.mean(), rel_tol=0.15)

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import Tensor
 
@@ -32,11 +31,8 @@ def test_a_rougher_kernel_has_to_be_better_by_more_than_chance() -> None:
     noise = torch.randn(100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     noise = (noise - noise.mean()) / noise.std()
     terms = {"gaussian": torch.zeros(100).double(), "matern12": noise}
-    assert smoothest_of_the_best(terms | {"matern12": noise + 0.09}).kernel == "gaussian"
-    clear = smoothest_of_the_best(terms | {"matern12": noise + 0.11})
-    assert clear.kernel == "matern12"
-    assert clear.behind["gaussian"] == pytest.approx(0.11)
-    assert clear.standard_error["gaussian"] == pytest.approx(0.1)
+    assert smoothest_of_the_best(terms | {"matern12": noise + 0.09}) == "gaussian"
+    assert smoothest_of_the_best(terms | {"matern12": noise + 0.11}) == "matern12"
 
 
 def noisy_doppler() -> LabelledSet:
@@ -57,16 +53,12 @@ MIXTURE = MixtureSettings(
 
 def test_to_mixtures_waves_of_every_length_are_not_clearly_rough() -> None:
     data = TrainingData(points=noisy_doppler())
-    found = smoothness_by_mixtures(data, MIXTURE, torch.Generator().manual_seed(0))
-    assert found.behind["gaussian"] <= 2.0 * found.standard_error["gaussian"]
-    assert found.behind["matern12"] > 2.0 * found.standard_error["matern12"]
+    assert smoothness_by_mixtures(data, MIXTURE, torch.Generator().manual_seed(0)) >= 2.5
 
 
 def test_mixtures_do_not_take_a_rough_target_for_a_smooth_one() -> None:
     data = TrainingData(points=gp_draw("matern12", 0))
-    found = smoothness_by_mixtures(data, MIXTURE, torch.Generator().manual_seed(0))
-    assert found.behind["matern12"] == 0.0  # none predicts better
-    assert found.kernel in {"matern12", "matern32"}
+    assert smoothness_by_mixtures(data, MIXTURE, torch.Generator().manual_seed(0)) <= 1.5
 
 
 def test_labels_left_out_have_the_likelihood_of_an_exact_expert() -> None:

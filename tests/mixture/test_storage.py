@@ -4,16 +4,14 @@ from typing import Any
 import pytest
 import torch
 
-from lobal.experts.interface import Experts, Posterior
-from lobal.mixture.adam.responses import diagonal_covariance
-from lobal.mixture.gate import Gate
+from lobal.experts.svgp import DiagonalCovariance
 from lobal.mixture.storage import mixture_from, mixture_tensors
 from tests.mixture.test_fit import ANALYTIC, QUICK, data, fit
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "refitted": {},
     "trained": {"refit": False},
-    "diagonal": {"refit": False, "training": replace(QUICK, covariance=diagonal_covariance)},
+    "diagonal": {"refit": False, "training": replace(QUICK, covariance=DiagonalCovariance)},
     "exact": {"exact": True},
     "ordinal": {"training": ANALYTIC},
     "ordinal, exact": {"training": ANALYTIC, "exact": True},
@@ -46,31 +44,6 @@ def test_the_tensors_share_no_memory_with_the_model() -> None:
     mixture = fit(data()).mixture
     tensors, _ = mixture_tensors(mixture)
     assert tensors["bandwidths"].data_ptr() != mixture.bandwidths.data_ptr()
-
-
-def test_foreign_gates_are_refused_by_name() -> None:
-    class Foreign(Gate):
-        def __call__(self, X: torch.Tensor) -> torch.Tensor:
-            raise NotImplementedError
-
-    mixture = fit(data()).mixture
-    foreign = Foreign()
-    foreign.features = mixture.gate.features
-    with pytest.raises(TypeError, match="Foreign cannot be saved"):
-        mixture_tensors(replace(mixture, gate=foreign))
-
-
-def test_foreign_experts_are_refused_by_name() -> None:
-    class Foreign(Experts):
-        def mean(self, X: torch.Tensor) -> torch.Tensor:
-            raise NotImplementedError
-
-        def posterior(self, X: torch.Tensor) -> Posterior:
-            raise NotImplementedError
-
-    mixture = fit(data()).mixture
-    with pytest.raises(TypeError, match="Foreign cannot be saved"):
-        mixture_tensors(replace(mixture, experts=Foreign()))
 
 
 def test_exact_experts_are_saved_without_their_factors_and_come_back_to_the_bit() -> None:

@@ -1,18 +1,11 @@
 """How settings are chosen before a fit: not at all, by the fit itself, or by comparison."""
 
-import pytest
 import torch
 
 from lobal.mixture.analytic.settings import AnalyticSettings
-from lobal.mixture.fit import fit_mixture
-from lobal.mixture.tuning import TUNINGS, untuned_settings
+from lobal.mixture.fit import TUNINGS, fit_mixture, untuned_settings
 from lobal.mixture.tuning_record import Decision, Trial
-from tests.mixture.adam.test_tuning import LADDER, data, settings, tuned
-
-
-def test_a_budget_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="budget must be at least one training, got 0"):
-        tuned(0)
+from tests.mixture.adam.test_tuning import LADDER, data, settings
 
 
 def test_without_tuning_neither_pilot_nor_ladder_moves() -> None:

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 
 from lobal import Pool
 from lobal.active.surrogate import FitTask, Validation
-from lobal.molecules.field.evaluation import errors_on
+from lobal.molecules.field.forcefield import errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.trajectory import Trajectory
@@ -80,15 +80,11 @@ def test_sigma_is_kept_once_there_are_configurations_enough_to_train_it(n: int, 
     assert bool(surrogate.load(tmp_path / "model").kept()) == is_kept
 
 
-def test_a_kept_sigma_is_not_trained_again() -> None:
+def test_a_sigma_that_is_kept_or_given_is_not_trained_again() -> None:
     fitted = ForceFieldSurrogate(QUICK).fit(task_of(12))
     again = ForceFieldSurrogate(QUICK).fit(task_of(20, kept=fitted.kept()))
     assert torch.equal(again.model.kernel.shared_bandwidth, fitted.model.kernel.shared_bandwidth)
-
-
-def test_a_sigma_that_is_given_is_not_trained() -> None:
-    shared = SURROGATES["given"].fit(task_of()).model.kernel.shared_bandwidth
-    assert shared.tolist() == [3.0, 3.0, 5.0]
+    assert SURROGATES["given"].fit(task_of()).model.kernel.shared_bandwidth.tolist() == [3.0, 3.0, 5.0]
 
 
 def test_the_last_fit_is_read_while_nothing_has_changed(
@@ -123,4 +119,4 @@ def test_other_candidates_and_functions_are_refused() -> None:
     with pytest.raises(TypeError, match="learned over a MoleculePool, got candidates of kind 'array'"):
         ForceFieldSurrogate(QUICK).fit(task_of(candidates=Pool(np.random.default_rng(0).random((20, 2))).candidates(0)))
     with pytest.raises(ValueError, match="leave noise out"):
-        ForceFieldSurrogate.from_settings(QUICK.to_fields(), noise=lambda X: X)
+        ForceFieldSurrogate.from_settings(asdict(QUICK), noise=lambda X: X)

@@ -9,13 +9,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from lobal.molecules.field.evaluation import errors_on, unseen
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on, unseen
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import train as trained
 from lobal.molecules.geometry.trajectory import read_trajectory
-
-logger = logging.getLogger(__name__)
 
 NAMED_SHARE = 0.005  # smallest share of an expert that is printed
 
@@ -35,7 +32,6 @@ def train(
     if not output.resolve().parent.is_dir():
         raise ValueError(f"there is no folder {output.parent} for the force field; make it first")
     with status_messages(quiet):
-        logger.info("reading %s", data)
         trajectory = read_trajectory(data, energy_unit=energy_unit)
         field, errors = trained(trajectory, settings, n=n, validation=validation, seed=seed)
         field.save(output)
@@ -57,10 +53,8 @@ def evaluate(model: Path, data: Path, *, as_json: bool, energy_unit: str | None,
     """Print the errors of a saved force field, as a table or as JSON and nothing else."""
     with status_messages(quiet=False):
         force_field = ForceField.load(model, device)
-        logger.info("reading %s", data)
         trajectory = read_trajectory(data, energy_unit=energy_unit)
         new = unseen(force_field, trajectory)
-        logger.info("predicting %d configurations", len(new))
         errors = errors_on(force_field, new)._asdict()
     left_out = len(trajectory) - len(new)
     if as_json:

@@ -3,7 +3,6 @@
 Labels come from the pool's own file or, where that has none, from files of frames that the user has computed.
 """
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +20,9 @@ from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.core.arrays import resolve_device
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.matching import matched
-from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, set_apart, write_configurations
+from lobal.molecules.geometry.trajectory import Trajectory, matched, read_trajectory, set_apart, write_configurations
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
-
-logger = logging.getLogger(__name__)
 
 NEXT = "next"  # file of the frames to compute, without its suffix
 VALIDATION = 1000  # configurations, by default
@@ -65,7 +61,6 @@ def active(request: ActiveRequest, *, quiet: bool) -> None:
     """Continue a campaign as far as there are labels; names and options are checked first."""
     resolve_device(request.device)
     with status_messages(quiet):
-        logger.info("reading %s", request.pool)
         pool = _read_pool(request)
         learner = _learner(request, pool)
     with learner:
@@ -75,14 +70,6 @@ def active(request: ActiveRequest, *, quiet: bool) -> None:
             n = len(learner.labelled.y)
             print(f"stopped: {n} labels are saved in {request.campaign}; the same command continues", file=sys.stderr)
             raise
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "memory" not in str(error):
-                raise
-            n, device = len(learner.labelled.y), request.device or "cpu"
-            raise ValueError(
-                f"{n} labels need more memory than device {device} has; they are saved in {request.campaign}: continue "
-                "where there is more"
-            ) from error
 
 
 def _run(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, *, quiet: bool) -> None:
@@ -248,18 +235,19 @@ def _take(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory) -> l
     frames = [read_trajectory(path, energy_unit=request.energy_unit, labelled=False) for path in request.labels]
     read = [matched(each, pool, [learner.pending, available]) for each in frames]
     labelled = available[learner.labelled.candidate]
-    n = len({*learner.pending.tolist(), *labelled.tolist(), *(row for each in read for row in each.rows.tolist())})
+    n = len({*learner.pending.tolist(), *labelled.tolist(), *(row for _, rows in read for row in rows.tolist())})
     if n > request.sizes[-1]:
         raise ValueError(
             f"with those of {', '.join(map(str, request.labels))} there would be {n} labels, more than the last of "
             f"--sizes, {request.sizes[-1]}; give fewer or raise --sizes"
         )
     notes = []
-    for each in read:
+    for all_frames, (known, rows) in zip(frames, read, strict=True):
         failures = len(learner.failed)
-        learner.tell(each.rows, (each.frames.energies, each.frames.forces))
+        learner.tell(rows, (known.energies, known.forces))
         failures = len(learner.failed) - failures
-        notes.append(f"{each.frames.source}: {len(each.rows)} configurations of the pool")
+        n_unknown = len(all_frames) - len(known)
+        notes.append(f"{known.source}: {len(rows)} configurations of the pool")
         notes += [f"{failures} of them have no finite label and count as failed"] if failures > 0 else []
-        notes += [f"{each.n_unknown} others are not in the pool and are not used"] if each.n_unknown > 0 else []
+        notes += [f"{n_unknown} others are not in the pool and are not used"] if n_unknown > 0 else []
     return notes

@@ -65,13 +65,8 @@ def train_force_field(
     (array **traj**) a fifth is kept for validation. Errors at the configurations kept are printed at the end.
 
     Bandwidths are in units of Sigma_E: eight times the typical distance of configurations or, with **--anisotropy
-    tied**, one trained for every kind of pair of atoms. That lowered the errors of 500 configurations of malonaldehyde
-    by a quarter; with 100 it hardly helps. With **--mixture** the force field also has local bandwidths and complexity
-    at each configuration; best with **--labels both** and a GPU.
-
-    With **--inducing** predictions use so many of the configurations. For malonaldehyde, 100 of 1000 had half the error
-    of 100 alone and twice that of all 1000, with an eighth of the file size and, for many predictions, a tenth of the
-    time; the training takes longer.
+    tied**, one trained for every kind of pair of atoms, which is worth it from some hundred configurations on. With
+    **--mixture** the force field also has local bandwidths and complexity; best with **--labels both** and a GPU.
 
     Example: **lobal forcefield train malonaldehyde.npz --output malonaldehyde.lobal --n 500**
     """

@@ -5,9 +5,8 @@ Start with `interface.py`.
 - `interface.py`: the interface `Experts`, the shared hyperparameters
 - `svgp.py`: sparse variational experts, their predictions and their bound
 - `fitc.py`: sparse experts in closed form (FITC)
-- `exact.py`: exact experts
+- `exact.py`: exact experts, groups of neighbouring labels
 - `leave_one_out.py`: predictions of every label from the others, in closed form
 - `global_expert.py`: one Gaussian process by marginal likelihood, from which training starts
 - `features.py`: features of the training inputs, stored or recomputed in parts
-- `neighbourhoods.py`: groups of neighbouring labels
 """

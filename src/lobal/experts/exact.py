@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
@@ -58,6 +58,12 @@ class ExactExperts(Experts):
         precision = torch.stack([torch.cholesky_inverse(factor).diagonal() for factor in self.factor])
         return Posterior(self.labels - self.weights / precision, 1.0 / precision)
 
+    def log_marginal_likelihood(self) -> Float[Tensor, " L"]:
+        """log N(y; mu, C) of every expert."""
+        fit = (self.labels - self.hyperparameters.mean) * self.weights
+        log_determinant = 2.0 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return -0.5 * (fit.sum(-1) + log_determinant + len(self.labels) * math.log(2.0 * math.pi))
+
 
 def exact_experts(
     X: Inputs,
@@ -74,7 +80,7 @@ def exact_experts(
     squared = squared_distances(scaled, scaled)
     for number in range(len(bandwidths)):  # one at a time: intermediate matrices take as much memory as a factor
         one = bandwidths[number : number + 1]
-        factor[number] = safe_cholesky(_label_covariances(squared, hyperparameters, one, kernel)[0]).lower
+        factor[number] = safe_cholesky(label_covariances(squared, hyperparameters, one, kernel)[0]).lower
     residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)
     return ExactExperts(
         inputs=X,
@@ -88,39 +94,23 @@ def exact_experts(
     )
 
 
-def log_marginal_likelihood(
-    X: Inputs,
-    y: Float[Tensor, " n"],
-    hyperparameters: Hyperparameters,
-    *,
-    bandwidths: Bandwidths,
-    shared_bandwidth: Float[Tensor, "..."],
-    kernel: Kernel,
-) -> Float[Tensor, " L"]:
-    """log N(y; mu, lambda K_l + diag(v)) of every expert; differentiable in all hyperparameters."""
-    factor = safe_cholesky(label_covariances(X, hyperparameters, bandwidths, shared_bandwidth, kernel)).lower
-    residual = (y - hyperparameters.mean).expand(len(bandwidths), -1)[:, :, None]
-    fit: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False).square().sum((-2, -1))
-    log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return -0.5 * (fit + log_determinant + len(y) * math.log(2.0 * math.pi))
-
-
 def label_covariances(
-    X: Inputs,
-    hyperparameters: Hyperparameters,
-    bandwidths: Bandwidths,
-    shared_bandwidth: Float[Tensor, "..."],
-    kernel: Kernel,
-) -> Float[Tensor, "L n n"]:
-    """lambda K_l + diag(v), the covariance of the labels under every expert."""
-    scaled = scale_inputs(X, shared_bandwidth)
-    return _label_covariances(squared_distances(scaled, scaled), hyperparameters, bandwidths, kernel)
-
-
-def _label_covariances(
     squared: Float[Tensor, "n n"], hyperparameters: Hyperparameters, bandwidths: Bandwidths, kernel: Kernel
 ) -> Float[Tensor, "L n n"]:
-    """The same from squared distances."""
+    """lambda K_l + diag(v), the covariance of the labels under every expert, from squared scaled distances."""
     C = hyperparameters.scale * gram_matrices(squared, bandwidths, kernel)
     C.diagonal(dim1=-2, dim2=-1).add_(hyperparameters.noise.expand(len(squared)))
     return C
+
+
+def neighbourhoods(X: Float[Tensor, "n d"], most: int) -> list[Int[Tensor, " rows"]]:
+    """The rows of X in groups of no more than `most` nearby points: halves along the widest column, again and again.
+
+    For computations that cost the cube of their number. The labels of a random subset of the same cost are further
+    apart, and what they do not resolve looks like noise or a smaller bandwidth.
+    """
+    if len(X) <= most:
+        return [torch.arange(len(X), device=X.device)]
+    order = X[:, X.std(dim=0).argmax()].argsort()
+    halves = order[: len(X) // 2], order[len(X) // 2 :]
+    return [half[rows] for half in halves for rows in neighbourhoods(X[half], most)]

@@ -24,45 +24,29 @@ class StoredFeatures:
 
     def __init__(self, features: WhitenedFeatures, X: Inputs, cache_bytes: int | None = None) -> None:
         self.features, self.X = features, X
-        self._kept = self._everything(CACHE_BYTES if cache_bytes is None else cache_bytes)
+        shape = (len(features.bandwidths), len(X), len(features.points))
+        size = torch.Size(shape).numel() * X.element_size()
+        is_kept = size <= (CACHE_BYTES if cache_bytes is None else cache_bytes)
+        action = "kept" if is_kept else "recomputed batch by batch"
+        logger.info("features of shape %s take %.2f GiB: %s", shape, size / 2**30, action)
+        self._kept = features.stacked(X) if is_kept else None
         self._single: Float[Tensor, "n L m"] | None = None
-        self._gathered: Float[Tensor, "b L m"] | None = None  # reused, since allocating it at every step is slow
         self.explained = torch.cat([nystroem_diagonal(phi) for _, phi in self.slices()], dim=1)  # q, (L, n)
-
-    def _everything(self, cache_bytes: int) -> Float[Tensor, "L n m"] | None:
-        shape = (len(self.features.bandwidths), len(self.X), len(self.features.points))
-        size = torch.Size(shape).numel() * self.X.element_size()
-        if size > cache_bytes:
-            logger.info("features of shape %s take %.1f GiB: recomputed batch by batch", shape, size / 2**30)
-            return None
-        logger.info("features of shape %s take %.2f GiB: kept", shape, size / 2**30)
-        return self.features.stacked(self.X)
 
     def __getitem__(self, rows: Tensor | slice) -> Float[Tensor, "L b m"]:
         """Features of some of the points."""
         return self.features(self.X[rows]) if self._kept is None else self._kept[:, rows]
 
     def in_single_precision(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, "L b m"]:
-        """Features of some of the points for a step of Adam, valid until the next call.
+        """Features of some of the points for a step of Adam.
 
         In single precision a step takes half the time, and less if the features of a point are adjacent in memory.
         """
-        single = self.single
-        if single is None:
+        if self._kept is None:
             return self.features(self.X[rows]).float()
-        if isinstance(rows, slice):
-            return single[rows].permute(1, 0, 2)
-        _, L, m = single.shape
-        if self._gathered is None or len(self._gathered) != len(rows):
-            self._gathered = single.new_empty(len(rows), L, m)
-        return torch.index_select(single, 0, rows, out=self._gathered).permute(1, 0, 2)
-
-    @property
-    def single(self) -> Float[Tensor, "n L m"] | None:
-        """All features in single precision, those of a point adjacent in memory, if they are stored."""
-        if self._single is None and self._kept is not None:
+        if self._single is None:
             self._single = self._kept.permute(1, 0, 2).to(torch.float32, memory_format=torch.contiguous_format)
-        return self._single
+        return self._single[rows].permute(1, 0, 2)
 
     def slices(self) -> Iterator[tuple[slice, Float[Tensor, "L b m"]]]:
         """Consecutive rows and their features, in parts of bounded size."""

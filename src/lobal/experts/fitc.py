@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.svgp import FullCovariance
 
 
 def fitc_variance(q: Float[Tensor, "L n"], hyperparameters: Hyperparameters) -> Float[Tensor, "L n"]:
@@ -30,11 +29,11 @@ class Moments(NamedTuple):
     right_side: Float[Tensor, "L m"]
 
 
-class NormalEquations(NamedTuple):
-    """The Cholesky factor R of A = I + information and the right-hand side."""
+class Conditioned(NamedTuple):
+    """Sparse experts conditioned on labels: the Cholesky factor R of A = I + information, the posterior mean."""
 
     factor: Float[Tensor, "L m m"]
-    right_side: Float[Tensor, "L m"]
+    whitened_mean: Float[Tensor, "L m"]
 
 
 def moments(
@@ -44,7 +43,7 @@ def moments(
     *,
     precision: Float[Tensor, "L n"],
 ) -> Moments:
-    """The contribution of the given points to the normal equations; `precision` is w / s.
+    """The contribution of the given points to the posterior; `precision` is w / s.
 
     Points of zero precision are left out: under a sparse gate that is most of them for every expert.
     """
@@ -65,23 +64,11 @@ def _sides(
     return weighted.mT @ weighted, (root * residual) @ weighted
 
 
-def normal_equations(parts: Iterable[Moments]) -> NormalEquations:
-    """The normal equations from moments of disjoint parts of the data, which need not be in memory together."""
+def conditioned(parts: Iterable[Moments]) -> Conditioned:
+    """The posterior from moments of disjoint parts of the data, which need not be in memory together."""
     information, right_side = functools.reduce(
         lambda a, b: Moments(a.information + b.information, a.right_side + b.right_side), parts
     )
     identity = torch.eye(information.shape[-1], dtype=information.dtype, device=information.device)
-    return NormalEquations(torch.linalg.cholesky(information + identity), right_side)
-
-
-def inducing_mean(equations: NormalEquations) -> Float[Tensor, "L m"]:
-    """The posterior mean of the whitened inducing values, A^-1 times the right-hand side."""
-    return torch.cholesky_solve(equations.right_side[:, :, None], equations.factor)[:, :, 0]
-
-
-def inducing_covariance(equations: NormalEquations) -> FullCovariance:
-    """The posterior covariance A^-1 = R^-T R^-1 of the whitened inducing values, with A = R R^T."""
-    factor = equations.factor
-    identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    root = torch.linalg.solve_triangular(factor, identity, upper=False).mT
-    return FullCovariance(root.contiguous())  # in the layout it is saved in, for the same bits after
+    factor = torch.linalg.cholesky(information + identity)
+    return Conditioned(factor, torch.cholesky_solve(right_side[:, :, None], factor)[:, :, 0])

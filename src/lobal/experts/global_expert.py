@@ -17,11 +17,10 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel
+from lobal.core.kernels import Kernel, squared_distances
 from lobal.core.linalg import safe_cholesky
-from lobal.experts.exact import label_covariances, log_marginal_likelihood
+from lobal.experts.exact import exact_experts, label_covariances, neighbourhoods
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.neighbourhoods import neighbourhoods
 
 # More labels hardly change the hyperparameters. With one bandwidth to learn, fewer are enough, in one neighbourhood;
 # otherwise they are divided into neighbourhoods, which cost the cube of their sizes.
@@ -60,7 +59,8 @@ def fit_global_expert(
     subset = points[torch.randperm(len(points), generator=generator)[:size].to(points.y.device)]
     n_few = max(FEW, min(FEW_PER_WIDTH * n_widths, MOST_FEW))
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
-    units = Units(subset.y.mean(), _above_zero(subset.y.var()), unit)
+    spread = subset.y.var()
+    units = Units(subset.y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
 
     def search(samples: Sequence[LabelledSet], start: np.ndarray, iterations: int) -> OptimizeResult:
         return minimize(
@@ -131,7 +131,8 @@ def _evidence_and_slope(
     """
     hyperparameters = units.hyperparameters(leaf, sample.noise)
     one = torch.ones_like(units.spread)[None]
-    C = label_covariances(sample.X, hyperparameters, one, units.bandwidth(leaf), kernel)[0]
+    scaled = sample.X / units.bandwidth(leaf)
+    C = label_covariances(squared_distances(scaled, scaled), hyperparameters, one, kernel)[0]
     residual = sample.y - hyperparameters.mean
     with torch.no_grad():
         factor = safe_cholesky(C).lower
@@ -140,11 +141,6 @@ def _evidence_and_slope(
         slope = 0.5 * (torch.outer(weights, weights) - torch.cholesky_inverse(factor))
     (gradient,) = torch.autograd.grad([C, residual], leaf, [slope, -weights])
     return evidence.item(), gradient.cpu().numpy()
-
-
-def _above_zero(variance: Scalar) -> Scalar:
-    """The variance, or one if it is zero."""
-    return torch.where(variance > 0, variance, torch.ones_like(variance))
 
 
 @torch.no_grad()
@@ -160,10 +156,9 @@ def _starts(few: LabelledSet, units: Units, kernel: Kernel) -> list[np.ndarray]:
 
     def evidence(theta: np.ndarray) -> float:
         leaf, one = units.tensor(theta), torch.ones_like(units.spread)[None]
-        hyperparameters, bandwidth = units.hyperparameters(leaf, few.noise), units.bandwidth(leaf)
-        return log_marginal_likelihood(
-            few.X, few.y, hyperparameters, bandwidths=one, shared_bandwidth=bandwidth, kernel=kernel
-        ).item()
+        hyperparameters, width = units.hyperparameters(leaf, few.noise), units.bandwidth(leaf)
+        experts = exact_experts(few.X, few.y, hyperparameters, bandwidths=one, shared_bandwidth=width, kernel=kernel)
+        return experts.log_marginal_likelihood().item()
 
     # A lambda far above the labels' variance goes with wide kernels and smooth, noise-free targets.
     return [max(grid(log_scale), key=evidence) for log_scale in (0.0, 8.0)]

@@ -5,21 +5,20 @@ leverage h_i = lambda phi_i^T A^-1 phi_i w_i / s_i; left out, its residual grows
 its prediction by as much. The leverages of an expert sum to its effective number of parameters.
 """
 
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, scale_inputs
 from lobal.core.linalg import whitened
-from lobal.experts.exact import ExactExperts, exact_experts
+from lobal.experts.exact import ExactExperts
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import NormalEquations, fitc_variance, inducing_mean, moments, normal_equations
+from lobal.experts.fitc import Conditioned, Moments, conditioned, fitc_variance, moments
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.neighbourhoods import neighbourhoods
 from lobal.experts.svgp import predictive_mean
 
 # A label that its expert interpolates has leverage one, and its leave-one-out prediction is not defined.
@@ -38,27 +37,21 @@ class LeaveOneOut(NamedTuple):
         return -0.5 * ((y - self.mean).square() / self.variance + self.variance.log())
 
 
-class Conditioned(NamedTuple):
-    """Sparse experts conditioned on all points: their normal equations and inducing values."""
-
-    equations: NormalEquations
-    whitened_mean: Float[Tensor, "L m"]
-
-
 def condition(
     stored: StoredFeatures,
     points: LabelledSet,
     hyperparameters: Hyperparameters,
     gate: Float[Tensor, "n L"] | None = None,
+    others: Iterable[Moments] = (),
 ) -> Conditioned:
-    """The experts' posterior given all points, weighted by a gate or equally."""
+    """The experts' posterior given all points, weighted by a gate or equally, and given further moments."""
     weight = relative_weights(points)
     weights = weight.expand(len(stored.features.bandwidths), -1) if gate is None else gate.mT * weight
     precision = weights / fitc_variance(stored.explained, hyperparameters)
-    equations = normal_equations(
+    parts = (
         moments(phi, points.y[part], hyperparameters, precision=precision[:, part]) for part, phi in stored.slices()
     )
-    return Conditioned(equations, inducing_mean(equations))
+    return conditioned(itertools.chain(parts, others))
 
 
 def sparse_leave_one_out(
@@ -81,7 +74,7 @@ def _part(
     hyperparameters: Hyperparameters,
     experts: Conditioned,
 ) -> LeaveOneOut:
-    root = whitened(experts.equations.factor, phi)
+    root = whitened(experts.factor, phi)
     latent = hyperparameters.scale * torch.linalg.vector_norm(root, dim=-1).square()
     s = fitc_variance(q, hyperparameters)
     leverage = (latent * weight / s).clamp_max(LARGEST_LEVERAGE)
@@ -99,28 +92,12 @@ def exact_leave_one_out(experts: ExactExperts) -> LeaveOneOut:
 def leave_one_out_among_neighbours(
     points: LabelledSet,
     hyperparameters: Hyperparameters,
-    *,
-    bandwidths: Bandwidths,
-    shared_bandwidth: Float[Tensor, "..."],
-    kernel: Kernel,
-    most: int,
+    groups: Sequence[Int[Tensor, " _"]],
+    fitted: Callable[[LabelledSet, Hyperparameters], ExactExperts],
 ) -> LeaveOneOut:
-    """The predictions of exact experts within neighbourhoods of at most `most` labels; costs O(L n most^2)."""
-    groups = neighbourhoods(scale_inputs(points.X, shared_bandwidth), most)
-    parts = [
-        exact_leave_one_out(
-            exact_experts(
-                points.X[rows],
-                points.y[rows],
-                at(hyperparameters, rows),
-                bandwidths=bandwidths,
-                shared_bandwidth=shared_bandwidth,
-                kernel=kernel,
-            )
-        )
-        for rows in groups
-    ]
-    order = torch.cat(groups).argsort()
+    """The predictions of exact experts that are fitted to each group of the points alone."""
+    parts = [exact_leave_one_out(fitted(points[rows], at(hyperparameters, rows))) for rows in groups]
+    order = torch.cat([*groups]).argsort()
     return LeaveOneOut(*(torch.cat(columns, dim=1)[:, order] for columns in zip(*parts, strict=True)))
 
 
@@ -131,8 +108,5 @@ def relative_weights(points: LabelledSet) -> Float[Tensor, " n"]:
 
 def at(hyperparameters: Hyperparameters, rows: slice | Tensor) -> Hyperparameters:
     """Hyperparameters for some of the points: their own noise variances if these differ."""
-    return (
-        hyperparameters
-        if hyperparameters.noise.ndim == 0
-        else hyperparameters._replace(noise=hyperparameters.noise[rows])
-    )
+    noise = hyperparameters.noise
+    return hyperparameters if noise.ndim == 0 else hyperparameters._replace(noise=noise[rows])

@@ -20,6 +20,11 @@ from lobal.experts.interface import Experts, Hyperparameters, Posterior
 class InducingCovariance(ABC):
     """S, the covariance of the whitened inducing values of every expert."""
 
+    @classmethod
+    @abstractmethod
+    def best(cls, factor: Float[Tensor, "L m m"]) -> "InducingCovariance":
+        """The S of this form that maximises the ELBO, given the Cholesky factor R of the normal matrix A."""
+
     @property
     @abstractmethod
     def parameters(self) -> dict[str, Tensor]:
@@ -43,6 +48,11 @@ class InducingCovariance(ABC):
 class ZeroCovariance(InducingCovariance):
     """S = 0, the paper's choice. KL is then minus the log density of the whitened prior, less its constant."""
 
+    @classmethod
+    def best(cls, factor: Float[Tensor, "L m m"]) -> "ZeroCovariance":
+        del factor
+        return cls()
+
     @property
     def parameters(self) -> dict[str, Tensor]:
         return {}
@@ -60,6 +70,10 @@ class DiagonalCovariance(InducingCovariance):
     """S = diag(exp(log_variance))."""
 
     log_variance: Float[Tensor, "L m"]
+
+    @classmethod
+    def best(cls, factor: Float[Tensor, "L m m"]) -> "DiagonalCovariance":
+        return cls(-factor.square().sum(-1).log())  # the reciprocal diagonal of A = R R^T
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -79,6 +93,13 @@ class FullCovariance(InducingCovariance):
 
     root: Float[Tensor, "L m m"]
 
+    @classmethod
+    def best(cls, factor: Float[Tensor, "L m m"]) -> "FullCovariance":
+        """The posterior covariance A^-1 = R^-T R^-1."""
+        identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+        root = torch.linalg.solve_triangular(factor, identity, upper=False).mT
+        return cls(root.contiguous())  # in the layout it is saved in, for the same bits after
+
     @property
     def parameters(self) -> dict[str, Tensor]:
         return {"root": self.root}
@@ -90,6 +111,13 @@ class FullCovariance(InducingCovariance):
         diagonal = self.root.diagonal(dim1=-2, dim2=-1)
         trace = self.root.triu().square().sum((-2, -1))
         return 0.5 * trace - diagonal.abs().log().sum(-1) - 0.5 * self.root.shape[-1]
+
+
+COVARIANCES: dict[str, type[InducingCovariance]] = {
+    "zero": ZeroCovariance,
+    "diagonal": DiagonalCovariance,
+    "full": FullCovariance,
+}
 
 
 @final
@@ -107,14 +135,12 @@ class SparseExperts(Experts):
         return mean + scale.sqrt() * self.features.products(X, self.whitened_mean[:, :, None])[:, :, 0]
 
     def posterior(self, X: Inputs) -> Posterior:
-        parts = [self.posterior_at(phi) for phi in self.features.chunks(X)]
-        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
-
-    def posterior_at(self, phi: Float[Tensor, "L n m"]) -> Posterior:
-        """The posterior from given features."""
         mean, scale, _ = self.hyperparameters
-        unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
-        return Posterior(predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained)
+        parts = []
+        for phi in self.features.chunks(X):
+            unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
+            parts.append((predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained))
+        return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
 
 
 def predictive_mean(

@@ -80,8 +80,7 @@ def information(
 
     Before, label i depends on the conditional mean g of f_i given the inducing values; after, on f_i. `residual` is y_i
     minus the posterior mean of g, `explained` the posterior variance of g divided by that of the noise, and `variance`
-    that of f_i given g. The divergence between the Gaussians of g and f_i has a closed form, since the other labels are
-    assumed not to depend on f_i.
+    that of f_i given g.
     """
     total = noise + variance * (1.0 - explained)
     surprise = variance * (noise + explained * variance) * residual.square() / (noise * total.square())

@@ -113,7 +113,10 @@ def select_inducing(
     """
     if m < 1:
         raise ValueError(f"the number of inducing points must be at least 1, got {m}")
-    name = _default_method(X.shape[1], is_weighted=weight is not None) if method == "auto" else method
+    # Without weights, k-means in d columns follows p^(d / (d + 2)): closer than p itself to sqrt(p), the target at
+    # constant complexity.
+    default = "quantiles" if X.shape[1] == 1 else "kmeans" if weight is None else "cells"
+    name = default if method == "auto" else method
     parameters = checked_parameters(name, X.shape[1], options)
     if weight is not None and "weight" not in parameters:
         raise ValueError(f"method {name!r} does not follow a density; give no weight, target or complexity")
@@ -123,14 +126,6 @@ def select_inducing(
         return distinct
     shared = {"generator": generator, "weight": weight}
     return METHODS[name](X, m, **{key: value for key, value in shared.items() if key in parameters}, **options)
-
-
-def _default_method(n_columns: int, *, is_weighted: bool) -> str:
-    if n_columns == 1:
-        return "quantiles"
-    # Without weights, k-means in d columns follows p^(d / (d + 2)): closer than p itself to sqrt(p), the target at
-    # constant complexity.
-    return "cells" if is_weighted else "kmeans"
 
 
 def checked_parameters(name: str, n_columns: int, options: Mapping[str, Any]) -> Mapping[str, inspect.Parameter]:

@@ -10,9 +10,9 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `model.py`, `gate.py`: the mixture (prediction, uncertainty, local bandwidth) and its gates
 - `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
 - `ladder.py`: the ladder of bandwidths, extended and trimmed
-- `noise.py`, `heteroscedastic.py`: noise that varies over the inputs
+- `noise.py`: noise that varies over the inputs
 - `smoothness.py`: the smoothness by a comparison of kernels
-- `tuning.py`, `tuning_record.py`: how settings are chosen before a fit, and the record of it
+- `tuning_record.py`: the record of how settings were chosen before a fit
 - `storage.py`: fitted models in files
 - `progress.py`: training history and progress line
 """

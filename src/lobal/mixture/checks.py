@@ -15,12 +15,8 @@ ESTIMATE = "estimate"
 def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
     """The bandwidths sigma_l as an array; they must be positive and in ascending order."""
     values = np.asarray(bandwidths, dtype=np.float64)
-    if (
-        values.ndim != 1
-        or not len(values)
-        or not (np.isfinite(values) & (values > 0)).all()
-        or not (np.diff(values) > 0).all()
-    ):
+    is_list = values.ndim == 1 and len(values) > 0
+    if not (is_list and np.isfinite(values).all() and (np.diff(values, prepend=0.0) > 0).all()):
         raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
     return values
 

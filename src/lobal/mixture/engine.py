@@ -2,8 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, final
+from typing import ClassVar, TypeAlias
 
 import torch
 from sklearn.base import BaseEstimator
@@ -13,15 +12,18 @@ from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.start import Start
-from lobal.mixture.tuning_record import Report, Tuned
+from lobal.mixture.tuning_record import Tuned
 
-Fit: TypeAlias = Callable[[TrainingData, Start, MixtureSettings, torch.Generator, Progress | None], FittedMixture]
-Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator, int, Report | None], Tuned]
+Fit: TypeAlias = Callable[[TrainingData, Start, Progress | None], FittedMixture]
+Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator], Tuned]
 
 
 class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Options of an engine, with scikit-learn's `get_params` and `set_params`; checked when a model is fitted."""
 
+    settings: ClassVar[type[TrainingSettings]]  # the type of `MixtureSettings.training` that selects this engine
+    fit_mixture: ClassVar[Fit]
+    tune: ClassVar[Tune]  # the settings that validate best
     exact_by_default: ClassVar[bool]  # whether experts="auto" may mean exact experts
     can_estimate_noise: ClassVar[bool]  # whether noise="estimate" is available
 
@@ -40,14 +42,3 @@ class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn s
     @abstractmethod
     def status(self, epoch: Epoch) -> str:
         """An entry of the training history as a status message."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Engine:
-    """One way to train a mixture."""
-
-    options: type[EngineOptions]
-    settings: type[TrainingSettings]  # the type of `MixtureSettings.training` that selects this engine
-    fit: Fit
-    tune: Tune  # the best settings found with at most so many trainings

@@ -3,7 +3,6 @@
 import math
 import os
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,19 +22,17 @@ from lobal.core.density import KernelDensity, intrinsic_dimension
 from lobal.mixture.checks import one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.fit import fit_mixture, validation_error
-from lobal.mixture.heteroscedastic import fit_with_estimated_noise
+from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, validation_error
 from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import FittedMixture, bandwidth_volume
 from lobal.mixture.noise import NoiseModel
-from lobal.mixture.options import comparable_training, engine_options, misplaced, mixture_settings, names_engine_options
-from lobal.mixture.progress import Epoch, Progress, progress_display
+from lobal.mixture.options import comparable_training, engine_options, mixture_settings
+from lobal.mixture.progress import Epoch, progress_display
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
-from lobal.mixture.storage import ATTRIBUTES, FittedParts, SavedModel, load_model, save_model
-from lobal.mixture.tuning import TUNINGS
+from lobal.mixture.storage import ATTRIBUTES, SavedModel, load_model, save_model
 from lobal.mixture.tuning_record import Decision
-from lobal.mixture.units import LabelUnits, NoiseFunction, as_array, as_tensor, known_noise
+from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
 
@@ -87,9 +84,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         random_state (int, RandomState or None): Seed.
         verbose (bool): Whether to show progress.
 
-    Raises:
-        TypeError: An option belongs to an engine: it is an argument of `lobal.Adam` or `lobal.Analytic`.
-
     Example:
         >>> import numpy as np, lobal
         >>> X = np.linspace(0.0, 1.0, 100)[:, None]
@@ -98,7 +92,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         ((100,), True)
     """
 
-    @names_engine_options
     def __init__(
         self,
         *,
@@ -150,13 +143,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def set_params(self, **params: Any) -> "MixtureRegressor":  # noqa: ANN401 - values of any option
         """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then."""
-        if message := misplaced(params):
-            raise ValueError(message)
-        if (
-            isinstance(self.engine, str)
-            and "engine" not in params
-            and any(key.startswith("engine__") for key in params)
-        ):
+        is_nested = any(key.startswith("engine__") for key in params)
+        if isinstance(self.engine, str) and "engine" not in params and is_nested:
             self.engine = engine_options(self.engine)
         super().set_params(**params)
         return self
@@ -205,9 +193,15 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self._measure(inputs[counted], labels[counted], generator)
         given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
         noise = given if noise_variance is None else noise_variance
-        labelled = self._labelled(inputs, labels, weights, noise, inducing_weight)
+        labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
-        settings = self._settings(len(data.points))
+        settings = mixture_settings(
+            self.get_params(deep=False),
+            n=len(data.points),
+            d=self.n_features_in_,
+            dimension=self.intrinsic_dimension_,
+            label_scale=self.label_scale_,
+        )
         self._measure_smoothness(data, settings, generator)
         settings, decisions = one_of("tuning", self.tuning, TUNINGS)(data, settings, generator)
         self.tuning_: list[Decision] = [decision.scaled(self.label_scale_) for decision in decisions]
@@ -280,7 +274,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self.noise_variance(inputs)
-        points = self._labelled(inputs, np.asarray(labels, dtype=np.float64), None, noise)
+        points = self._labelled(inputs, labels, noise=noise)
         prediction = left_out_prediction(self.mixture_, points)
         mean = self.label_mean_ + self.label_scale_ * as_array(prediction.mean)
         return mean, np.sqrt(self.label_scale_**2 * as_array(prediction.variance) + noise)
@@ -296,8 +290,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
         attributes = {"feature_names": names, **{name: getattr(self, name) for name in ATTRIBUTES}}
-        parts = FittedParts(self.mixture_, self.density_, self.noise_model_)
-        save_model(path, SavedModel(self.get_params(deep=False), attributes, self.history_, self.tuning_, parts))
+        parts = self.mixture_, self.density_, self.noise_model_
+        save_model(path, SavedModel(self.get_params(deep=False), attributes, self.history_, self.tuning_, *parts))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> "MixtureRegressor":
@@ -312,8 +306,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             setattr(model, name, saved.attributes[name])
         if names := saved.attributes["feature_names"]:
             model.feature_names_in_ = np.asarray(names, dtype=object)
-        model.history_, model.tuning_ = saved.history, saved.tuning
-        model.mixture_, model.density_, model.noise_model_ = saved.parts
+        model.history_, model.tuning_, model.mixture_, model.density_, model.noise_model_ = saved[2:]
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -331,7 +324,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """Mean and standard deviation of the labels, intrinsic dimension of the inputs."""
-        self.label_mean_, self.label_scale_ = LabelUnits.of(y)
+        self.label_mean_, self.label_scale_ = label_units(y)
         given = self.intrinsic_dimension
         found = intrinsic_dimension(self._tensor(X), generator=generator) if given is None else given
         self.intrinsic_dimension_ = positive("intrinsic_dimension", found)
@@ -341,7 +334,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         alpha = unless_estimated("smoothness", self.smoothness, otherwise="a number above zero")
         if alpha is None:
             training = comparable_training(self.engine, len(data.points), self.objective)
-            alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator).alpha
+            alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator)
         self.smoothness_ = float(alpha)
         self.density_: KernelDensity | None = None
         if self.smoothness_ != math.inf:
@@ -352,23 +345,21 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The mixture and, on request, its noise model."""
         self.history_: list[Epoch] = []
         with progress_display(self.verbose, engine_options(self.engine).status) as show:
-            note = partial(self._note, show=show)
+
+            def note(epoch: Epoch) -> None:
+                self.history_.append(epoch._replace(validation_error=self.label_scale_ * epoch.validation_error))
+                show(self.history_[-1])
+
             if not isinstance(self.noise, str) or data.points.noise is not None:
                 return fit_mixture(data, settings, generator, note)
             fitted, noise = fit_with_estimated_noise(data, settings, generator, note)
         self.noise_model_ = None if noise is None else noise.scaled(self.label_scale_**2)
         return fitted
 
-    def _labelled(
-        self,
-        X: Float[ndarray, "n d"],
-        y: Float[ndarray, " n"],
-        weight: ArrayLike | None,
-        noise: ArrayLike | NoiseFunction | None,
-        inducing_weight: ArrayLike | None = None,
-    ) -> LabelledSet:
-        units, device = LabelUnits(self.label_mean_, self.label_scale_), resolve_device(self.device)
-        return units.labelled(X, y, weight, noise, inducing_weight=inducing_weight, device=device)
+    def _labelled(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], **columns: Any) -> LabelledSet:  # noqa: ANN401
+        """The labels as the mixture sees them, with the given weights and noise."""
+        units = self.label_mean_, self.label_scale_
+        return labelled_set(X, np.asarray(y, dtype=np.float64), units, resolve_device(self.device), **columns)
 
     def _training_data(
         self, labelled: LabelledSet, validation: tuple[ArrayLike, ArrayLike] | None, generator: torch.Generator
@@ -378,21 +369,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         held_out: LabelledSet | int | None = share
         if validation is not None:
             X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
-            held_out = self._labelled(X, y, None, self.noise if callable(self.noise) else None)
+            held_out = self._labelled(X, y, noise=self.noise if callable(self.noise) else None)
         n_gate = n_gate if self.experts == "exact" else 0
         return split_labels(labelled, n_gate=n_gate, validation=held_out, generator=generator)
-
-    def _settings(self, n: int) -> MixtureSettings:
-        return mixture_settings(
-            self.get_params(deep=False),
-            n=n,
-            d=self.n_features_in_,
-            dimension=self.intrinsic_dimension_,
-            label_scale=self.label_scale_,
-        )
-
-    def _note(self, epoch: Epoch, *, show: Progress) -> None:
-        """Record and show an epoch, its error in units of the labels."""
-        epoch = epoch._replace(validation_error=self.label_scale_ * epoch.validation_error)
-        self.history_.append(epoch)
-        show(epoch)

@@ -1,15 +1,41 @@
-"""From labelled data to a fitted mixture: the global expert, then the engine that the settings select."""
+"""From labelled data to a fitted mixture: the settings tuned, the global expert, the engine that they select."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
+from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.mixture.data import TrainingData
+from lobal.mixture.engine import Tune
 from lobal.mixture.engines import engine_for
+from lobal.mixture.leave_one_out import left_out_residuals
 from lobal.mixture.model import FittedMixture
+from lobal.mixture.noise import NoiseModel, estimate_noise
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
+from lobal.mixture.tuning_record import Tuned
+
+
+def tuned_settings(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
+    """The settings that validate best, by the method of their engine."""
+    return engine_for(settings.training).tune(data, settings, generator)
+
+
+def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
+    """Settings with a fixed ladder and no pilot."""
+    return Tuned(replace(settings, adaptive=False, pilot=False), [])
+
+
+# How settings are chosen before a fit. "off": the ladder as it is and, for the ordinal gate, the middle one of its
+# widths. "fast": left to the fit; under the analytic engine a pilot finds ladder, gate width and noise, under Adam it
+# is the same as "off". "full": trainings are compared, by Algorithm 2 under Adam, on a grid of gates otherwise.
+TUNINGS: dict[str, Tune] = {
+    "off": untuned_settings,
+    "fast": lambda _, settings, __: Tuned(settings, []),
+    "full": tuned_settings,
+}
 
 
 def fit_mixture(
@@ -20,7 +46,28 @@ def fit_mixture(
 ) -> FittedMixture:
     """A mixture trained on the data by the engine that `settings.training` belongs to."""
     start = global_start(data.points, settings, generator)
-    return engine_for(settings.training).fit(data, start, settings, generator, progress)
+    return engine_for(settings.training).fit_mixture(data, start, progress)
+
+
+def fit_with_estimated_noise(
+    data: TrainingData,
+    settings: MixtureSettings,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> tuple[FittedMixture, NoiseModel | None]:
+    """A mixture whose noise is estimated from the residuals of a first one with constant noise, and that noise.
+
+    The noise is None if it is constant. A third fit, from the residuals of the second, was slightly worse.
+    """
+    first = fit_mixture(data, settings, generator, progress)
+    residuals = left_out_residuals(first.mixture, data.for_training())
+    shared = first.mixture.shared_bandwidth
+    noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator, smallest=SMALLEST_NOISE)
+    if noise.is_constant:
+        return first, None
+    points = data.for_training()
+    noisy = replace(data, points=replace(points, noise=noise(points.X)), gate_set=None)
+    return fit_mixture(noisy, settings, generator, progress), noise
 
 
 def validation_error(data: TrainingData, fitted: FittedMixture, history: Sequence[Epoch], *, scale: float) -> float:

@@ -44,6 +44,8 @@ def gated_mean(gate: Float[Tensor, "n L"], mean: Float[Tensor, "L n"]) -> Float[
 class Gate(ABC):
     """G(x), the probabilities of the L experts at x."""
 
+    features: WhitenedFeatures
+
     @abstractmethod
     def __call__(self, X: Inputs) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one."""
@@ -101,10 +103,3 @@ class OrdinalGate(Gate):
     def at_features(self, phi: Float[Tensor, "n m"]) -> Float[Tensor, "n L"]:
         """The same from given features."""
         return interpolation_weights(self.mean + self.scale.sqrt() * (phi @ self.whitened_mean), self.n_experts)
-
-
-def features_of(gate: Gate) -> WhitenedFeatures:
-    """The features of a softmax or ordinal gate."""
-    if isinstance(gate, SoftmaxGate | OrdinalGate):
-        return gate.features
-    raise TypeError(f"a gate of type {type(gate).__name__} has no features; expected a softmax or an ordinal gate")

@@ -18,13 +18,11 @@ FLAT = 10.0
 
 
 def bandwidth_prices(L: int, penalty: float, like: Tensor) -> Float[Tensor, " L"]:
-    """The penalty of each expert per point, theta times 2 (L - l) / (L - 1), Eq. (eq:smallBWpenalty)."""
-    return 2.0 * penalty / max(L - 1, 1) * steps_down(L, like)
+    """theta times 2 (L - l) / (L - 1) for each expert; their mean by the experts' shares is Eq. (eq:smallBWpenalty).
 
-
-def steps_down(L: int, like: Tensor) -> Float[Tensor, " L"]:
-    """L - l, the number of steps from each bandwidth to the largest."""
-    return torch.arange(L - 1, -1, -1, dtype=like.dtype, device=like.device)
+    That is theta at equal shares, zero if the largest bandwidth carries everything, 2 theta if the smallest does.
+    """
+    return 2.0 * penalty / max(L - 1, 1) * torch.arange(L - 1, -1, -1, dtype=like.dtype, device=like.device)
 
 
 def extended(

@@ -42,38 +42,27 @@ class SquaredResiduals(NamedTuple):
 
 
 def squared_residuals(
-    X: Inputs,
-    residual: Float[Tensor, " n"],
-    *,
-    labels: Float[Tensor, " n"] | None = None,
-    model_variance: Float[Tensor, " n"] | None = None,
+    points: LabelledSet, residual: Float[Tensor, " n"], model_variance: Float[Tensor, " n"]
 ) -> SquaredResiduals:
-    """The squares of leave-one-out residuals.
-
-    With `labels`, the squared deviations of k labels at one input from their own mean replace the residuals there.
-    """
-    u = torch.zeros_like(residual) if model_variance is None else model_variance
-    single = SquaredResiduals(X, _above_zero(residual.square()), torch.ones_like(residual), u)
-    if labels is None:
-        return single
-    distinct, place, count = torch.unique(X, dim=0, return_inverse=True, return_counts=True)
-    mean = labels.new_zeros(len(distinct)).index_add(0, place, labels) / count
-    within = labels.new_zeros(len(distinct)).index_add(0, place, (labels - mean[place]).square())
+    """The squares of leave-one-out residuals, or of the deviations of repeated labels at one input from their mean."""
+    y = points.y
+    single = SquaredResiduals(points.X, _above_zero(residual.square()), torch.ones_like(residual), model_variance)
+    distinct, place, count = torch.unique(points.X, dim=0, return_inverse=True, return_counts=True)
+    mean = y.new_zeros(len(distinct)).index_add(0, place, y) / count
+    within = y.new_zeros(len(distinct)).index_add(0, place, (y - mean[place]).square())
     several = count > 1
-    repeated = SquaredResiduals(distinct, _above_zero(within), (count - 1).to(labels), torch.zeros_like(within))
+    repeated = SquaredResiduals(distinct, _above_zero(within), (count - 1).to(y), torch.zeros_like(within))
     parts = zip(single.at(~several[place]), repeated.at(several), strict=True)
     return SquaredResiduals(*(torch.cat(both) for both in parts))
 
 
-def left_out_residuals(mixture: Mixture, points: LabelledSet, *, pool_repeated: bool = True) -> SquaredResiduals:
-    """Squared residuals of the training points, each predicted from all others.
+def left_out_residuals(mixture: Mixture, points: LabelledSet) -> SquaredResiduals:
+    """Squared residuals of the training points, each predicted from all others; importance weights are ignored.
 
-    The model's variance is that of the mixture, including the spread of the experts' means. Unless `pool_repeated`,
-    repeated inputs are treated like all others. Importance weights are ignored.
+    The model's variance is that of the mixture, including the spread of the experts' means.
     """
     mean, variance = left_out_prediction(mixture, points)
-    labels = points.y if pool_repeated else None
-    return squared_residuals(points.X, points.y - mean, labels=labels, model_variance=variance)
+    return squared_residuals(points, points.y - mean, variance)
 
 
 def left_out_prediction(mixture: Mixture, points: LabelledSet) -> MixturePrediction:

@@ -14,7 +14,7 @@ and noise are related is explained in `leave_one_out.py`.
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -35,23 +35,11 @@ FOLDS = 4  # of the squares, each held out once
 MOST_COMPARED = 4096  # squares: enough to compare log-variances
 # A dozen candidates compete with a constant, and the luckiest should not win: with 2, one in 45 did.
 STANDARD_ERRORS = 2.0
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class NoiseSettings:
-    """Candidate log-variances; a constant is always among them."""
-
-    n_inducing: int = 128
-    widths: tuple[float, ...] = (30.0, 10.0, 3.0, 1.0)  # bandwidths of g, in units of the target function's
-    scales: tuple[float, ...] = (0.1, 1.0, 10.0)  # prior variances of g: one standard deviation is 1.4, 2.7, 24 fold
-
-
-class _Prior(NamedTuple):
-    """Bandwidth and variance of g."""
-
-    width: float
-    scale: float
+# Candidates besides a constant: bandwidths of g in units of the target function's, and prior variances of g, by which
+# one standard deviation of v is a factor of 1.4, 2.7, 24.
+N_INDUCING = 128
+WIDTHS = (30.0, 10.0, 3.0, 1.0)
+SCALES = (0.1, 1.0, 10.0)
 
 
 @final
@@ -77,11 +65,6 @@ class NoiseModel:
         """Whether the variance is the same everywhere."""
         return bool(self.lowest == self.highest)
 
-    def at_least(self, smallest: float) -> "NoiseModel":
-        """The same with a lower bound on the variance."""
-        floor = math.log(smallest)
-        return replace(self, lowest=self.lowest.clamp_min(floor), highest=self.highest.clamp_min(floor))
-
     def scaled(self, factor: float) -> "NoiseModel":
         """The same for labels in other units: all variances times the factor."""
         shift = math.log(factor)
@@ -93,28 +76,24 @@ def estimate_noise(
     *,
     shared_bandwidth: Float[Tensor, "..."],
     generator: torch.Generator,
-    settings: NoiseSettings | None = None,
+    smallest: float = 0.0,
 ) -> NoiseModel:
     """The noise variance that predicts held-out squares best; a constant unless that is clearly worse.
 
     `shared_bandwidth` is that of the target function: the noise is assumed to vary along the same directions, and not
-    faster than the function.
+    faster than the function. No variance is below `smallest`.
     """
-    settings = NoiseSettings() if settings is None else settings
-    points = points_in_units(residuals.X, settings.n_inducing, shared_bandwidth, generator=generator)
+    points = points_in_units(residuals.X, N_INDUCING, shared_bandwidth, generator=generator)
     level = constant_log_variance(residuals)
-    prior = _best_prior(residuals, points, shared_bandwidth, settings, generator)
-    features = _features(points, shared_bandwidth, (settings.widths[0] if prior is None else prior.width,))
-    theta, g = level.new_zeros(1 + len(points)), level[None]
-    if prior is not None:
-        design = _design(features(residuals.X)[0], prior.scale)
-        theta = log_variance_parameters(design, residuals, level)
-        g = level + design @ theta
-    g = g.clamp_min(_floor(residuals))
+    width, scale = _best_prior(residuals, _features(points, shared_bandwidth, WIDTHS), generator)
+    features = _features(points, shared_bandwidth, (width,))
+    design = _design(features(residuals.X)[0], scale)
+    theta = log_variance_parameters(design, residuals, level) if scale else torch.zeros_like(design[0])
+    g = (level + design @ theta).clamp_min(torch.maximum(_floor(residuals), level.new_tensor(smallest).log()))
     return NoiseModel(
         features=features,
         mean=level + theta[0],
-        scale=level.new_tensor(0.0 if prior is None else prior.scale),
+        scale=level.new_tensor(scale),
         whitened_mean=theta[1:],
         lowest=g.min(),
         highest=g.max(),
@@ -134,22 +113,18 @@ def _design(phi: Float[Tensor, "n m"], scale: float) -> Float[Tensor, "n k"]:
 
 
 def _best_prior(
-    residuals: SquaredResiduals,
-    points: Float[Tensor, "m d"],
-    shared_bandwidth: Float[Tensor, "..."],
-    settings: NoiseSettings,
-    generator: torch.Generator,
-) -> _Prior | None:
-    """Width and scale of greatest held-out likelihood; None if a constant is about as good."""
+    residuals: SquaredResiduals, features: WhitenedFeatures, generator: torch.Generator
+) -> tuple[float, float]:
+    """Width and prior variance of g of greatest held-out likelihood; variance zero if a constant is about as good."""
     rows = torch.randperm(len(residuals.total), generator=generator)[:MOST_COMPARED]
     few = residuals.at(rows.to(residuals.X.device))
     constant = _held_out_likelihood(None, few)
-    best, greatest = None, 0.0
-    for width, phi in zip(settings.widths, _features(points, shared_bandwidth, settings.widths)(few.X), strict=True):
-        for scale in settings.scales:
+    best, greatest = (WIDTHS[0], 0.0), 0.0
+    for width, phi in zip(WIDTHS, features(few.X), strict=True):
+        for scale in SCALES:
             likelihood = _held_out_likelihood(_design(phi, scale), few)
             if is_better(-likelihood, -constant, standard_errors=STANDARD_ERRORS, least=greatest):
-                best, greatest = _Prior(width, scale), (likelihood - constant).mean().item()
+                best, greatest = (width, scale), (likelihood - constant).mean().item()
     return best
 
 
@@ -217,18 +192,12 @@ def log_variance_parameters(
     for _ in range(ITERATIONS):
         slope, curvature = derivatives(level + design @ theta, residuals)
         gradient = design.mT @ slope - theta
-        step = _newton_step(design, curvature.clamp_min(0.0), gradient)
+        weighted = design * curvature.clamp_min(0.0).sqrt()[:, None]
+        factor = torch.linalg.cholesky(torch.eye(len(theta)).to(theta) + weighted.mT @ weighted)
+        step = torch.cholesky_solve(gradient[:, None], factor)[:, 0]
         tries = (theta + 0.5**halving * step for halving in range(HALVINGS))
         better = next(((tried, reached) for tried in tries if (reached := objective(tried)) > value), None)
         if better is None or (gradient @ step).item() < enough:
             break
         theta, value = better
     return theta
-
-
-def _newton_step(
-    design: Float[Tensor, "n k"], curvature: Float[Tensor, " n"], gradient: Float[Tensor, " k"]
-) -> Float[Tensor, " k"]:
-    weighted = design * curvature.sqrt()[:, None]
-    identity = torch.eye(len(gradient), dtype=gradient.dtype, device=gradient.device)
-    return torch.cholesky_solve(gradient[:, None], torch.linalg.cholesky(identity + weighted.mT @ weighted))[:, 0]

@@ -1,9 +1,8 @@
 """From the options of a user to the settings of a mixture, and options as JSON can hold them."""
 
-import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +19,6 @@ from lobal.mixture.engines import DEFAULT_ENGINE, ENGINES
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.units import as_tensor
 
-Arguments = ParamSpec("Arguments")
 OBJECTIVES = {"elbo": "elbo", "mse": "mse"}
 
 N_INDUCING = MixtureSettings.n_inducing  # the default of sparse experts
@@ -105,32 +103,9 @@ def engine_options(engine: object) -> EngineOptions:
     if isinstance(engine, EngineOptions):
         return engine
     if not isinstance(engine, str) or engine not in ENGINES:
-        objects = " or ".join(f"lobal.{each.options.__name__}(...)" for each in ENGINES.values())
+        objects = " or ".join(f"lobal.{each.__name__}(...)" for each in ENGINES.values())
         raise ValueError(f"engine must be one of {sorted(ENGINES)}, or {objects}, got {engine!r}")
-    return ENGINES[engine].options()
-
-
-def names_engine_options(init: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """The constructor, which raises a TypeError with the right call if it is given an option of an engine."""
-
-    @functools.wraps(init)
-    def constructor(*args: Arguments.args, **options: Arguments.kwargs) -> None:
-        if message := misplaced(options):
-            raise TypeError(message)
-        init(*args, **options)
-
-    return constructor
-
-
-def misplaced(options: Mapping[str, Any]) -> str | None:
-    """What is wrong with options of an engine that are given to the model; None if they are of no engine."""
-    for name, value in options.items():
-        owners = [each.options.__name__ for each in ENGINES.values() if name in _names(each.options)]
-        if owners:
-            of = " and the ".join(f"{owner} engine" for owner in owners)
-            calls = " or ".join(f"MixtureRegressor(engine=lobal.{owner}({name}={value!r}))" for owner in owners)
-            return f"{name} is an option of the {of}: {calls}"
-    return None
+    return ENGINES[engine]()
 
 
 def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,11 +114,11 @@ def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Options without effect under the engine are dropped. None was the engine's default.
     """
     name = options.get("engine", DEFAULT_ENGINE)
-    kind = one_of("engine", name, ENGINES).options
+    kind = one_of("engine", name, ENGINES)
     own = {key: options[key] for key in _names(kind) if options.get(key) is not None}
     engine = kind(**own)
     engine = kind(**_without(own, engine.without_effect(exact=options.get("experts") == "exact")))
-    of_any = {key for each in ENGINES.values() for key in _names(each.options)}
+    of_any = {key for each in ENGINES.values() for key in _names(each)}
     return {**_without(options, of_any), "engine": name if engine == kind() else engine}
 
 
@@ -152,7 +127,7 @@ def options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     plain = {}
     for name, value in options.items():
         if isinstance(value, EngineOptions):
-            kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each.options))
+            kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each))
             plain[name] = {"kind": kind, "options": options_to_json(value.get_params())}
         elif callable(value) or isinstance(value, np.random.RandomState):
             warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=4)
@@ -166,7 +141,7 @@ def options_from_json(fields: Mapping[str, Any]) -> dict[str, Any]:
     engine = fields.get("engine")
     if not isinstance(engine, Mapping):
         return from_flat_options(fields)
-    kind = one_of("kind of the engine", engine.get("kind"), ENGINES).options
+    kind = one_of("kind of the engine", engine.get("kind"), ENGINES)
     options = engine.get("options")
     unknown = sorted(set(options) - set(_names(kind))) if isinstance(options, Mapping) else [options]
     if not isinstance(options, Mapping) or unknown:

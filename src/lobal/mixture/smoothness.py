@@ -1,30 +1,23 @@
 """The smoothness of the target: mixtures with Matern kernels of different order, compared by held-out likelihoods.
 
-The paper takes alpha = infinity unless it is known, and suggests Matern kernels to estimate it (Sec. 6). Its estimate
-ceil(nu) - 1 is 0 at nu = 1/2, where neither the complexity nor a learning rate is defined. Here alpha = nu: samples of
-a Matern process have every Hoelder order below nu, and at alpha = nu its posterior contracts at the rate
-n^(-alpha / (2 alpha + d)) of Eq. (eq:RMSEasymptotics) (van der Vaart and van Zanten 2011).
-
-Single Gaussian processes compared by their marginal likelihood take waves of every length for roughness once there is
-noise: of 300 noisy labels of the Doppler function they found infinity for one sample of eight. Mixtures, which have a
-bandwidth for every place, did so in 15 fits of 16 to the same samples. They cost four fits, and separate neighbouring
-orders less well.
+Here alpha = nu, not the paper's ceil(nu) - 1 (Sec. 6), which is 0 at nu = 1/2: at alpha = nu the posterior of a Matern
+process contracts at the rate of Eq. (eq:RMSEasymptotics). Single Gaussian processes take waves of every length for
+roughness once there is noise, mixtures, which have a bandwidth for every place, do not (docs/paper_map.md).
 """
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.core.comparison import standard_error
+from lobal.core.comparison import is_better
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import kernel_named
 from lobal.mixture.data import TrainingData
 from lobal.mixture.fit import fit_mixture
-from lobal.mixture.leave_one_out import left_out_residuals
+from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import Mixture
 from lobal.mixture.settings import MixtureSettings
 
@@ -32,18 +25,8 @@ from lobal.mixture.settings import MixtureSettings
 ORDERS = {"gaussian": math.inf, "matern52": 2.5, "matern32": 1.5, "matern12": 0.5}
 
 
-class Smoothness(NamedTuple):
-    """The chosen kernel, and the comparison by kernel, from the smoothest on."""
-
-    kernel: str
-    alpha: float
-    evidence: dict[str, float]  # leave-one-out log-likelihood per label, in nats
-    behind: dict[str, float]  # difference to the best kernel, per label
-    standard_error: dict[str, float]  # of that difference
-
-
-def smoothness_by_mixtures(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Smoothness:
-    """The smoothest kernel whose mixture predicts labels from the others as well as the best one, up to chance.
+def smoothness_by_mixtures(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> float:
+    """alpha of the smoothest kernel whose mixture predicts labels from the others as well as the best, up to chance.
 
     `settings` are of the analytic engine; their kernel does not matter.
     """
@@ -53,23 +36,17 @@ def smoothness_by_mixtures(data: TrainingData, settings: MixtureSettings, genera
         same = torch.Generator().manual_seed(seed)
         fitted = fit_mixture(data, replace(settings, kernel=kernel_named(name)), same)
         terms[name] = left_out_terms(fitted.mixture, data.for_training())
-    return smoothest_of_the_best(terms)
+    return ORDERS[smoothest_of_the_best(terms)]
 
 
 def left_out_terms(mixture: Mixture, points: LabelledSet) -> Float[Tensor, " n"]:
     """log N(y_i; mean, variance) of each label predicted from all others, moments of the mixture."""
-    residuals = left_out_residuals(mixture, points, pool_repeated=False)
-    noise = mixture.experts.hyperparameters.noise if points.noise is None else points.noise
-    variance = residuals.model_variance + noise
-    return -0.5 * (residuals.total / variance + (2.0 * math.pi * variance).log())
+    mean, variance = left_out_prediction(mixture, points)
+    variance = variance + (mixture.experts.hyperparameters.noise if points.noise is None else points.noise)
+    return -0.5 * ((points.y - mean).square() / variance + (2.0 * math.pi * variance).log())
 
 
-def smoothest_of_the_best(terms: dict[str, Float[Tensor, " n"]]) -> Smoothness:
-    """The first kernel, from the smoothest on, whose evidence is within a standard error of the greatest."""
-    evidence = {name: values.mean().item() for name, values in terms.items()}
-    best = max(evidence, key=lambda name: evidence[name])
-    lack = {name: terms[best] - values for name, values in terms.items()}
-    behind = {name: values.mean().item() for name, values in lack.items()}
-    error = {name: standard_error(values) for name, values in lack.items()}
-    chosen = next(name for name in ORDERS if name in terms and behind[name] <= error[name])
-    return Smoothness(chosen, ORDERS[chosen], evidence, behind, error)
+def smoothest_of_the_best(terms: dict[str, Float[Tensor, " n"]]) -> str:
+    """The first kernel, from the smoothest on, whose mean log-likelihood is within a standard error of the greatest."""
+    best = max(terms.values(), key=lambda values: values.mean().item())
+    return next(name for name in ORDERS if name in terms and not is_better(-best, -terms[name]))

@@ -1,6 +1,7 @@
-"""Where every engine starts: the global expert, inducing points, and exact experts."""
+"""Where every engine starts: the global expert, inducing points, features, and exact experts."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -20,12 +21,47 @@ from lobal.mixture.settings import MixtureSettings
 KMEANS_COLUMNS = 8
 
 
-class Start(NamedTuple):
-    """Initial hyperparameters and bandwidths: the global expert's, or those that were given."""
+@final
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where a fit starts: settings, random numbers, and the global expert's values where the settings give none."""
 
+    settings: MixtureSettings
+    generator: torch.Generator
     hyperparameters: Hyperparameters
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
     global_bandwidth: Float[Tensor, " d"]
+
+    def exact_experts(
+        self, points: LabelledSet, hyperparameters: Hyperparameters, bandwidths: Bandwidths
+    ) -> ExactExperts:
+        """Exact experts conditioned on all points."""
+        return exact_experts(
+            points.X,
+            points.y,
+            with_known_noise(hyperparameters, points),
+            bandwidths=bandwidths,
+            shared_bandwidth=self.shared_bandwidth,
+            kernel=self.settings.kernel,
+        )
+
+    def features_at(self, inducing: Float[Tensor, "m d"], bandwidths: Bandwidths) -> WhitenedFeatures:
+        """Features of sparse experts on the given inducing points."""
+        shared, kernel = self.shared_bandwidth, self.settings.kernel
+        return WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=kernel)
+
+    def gate_features(self, points: LabelledSet, width: Float[Tensor, "..."]) -> WhitenedFeatures:
+        """Features of a gate of the given bandwidth, on inducing points of its own."""
+        inducing = self.inducing_points(points, self.settings.n_gate_inducing, width)
+        one = torch.ones_like(self.settings.bandwidths[:1])
+        return WhitenedFeatures.at(inducing, bandwidths=one, shared_bandwidth=width, kernel=gaussian)
+
+    def inducing_points(self, points: LabelledSet, m: int, bandwidth: Float[Tensor, "..."]) -> Float[Tensor, "k d"]:
+        """At most m inducing points that represent the inputs, by the method and the weights that are given."""
+        method = self.settings.inducing
+        if method == "auto" and points.X.shape[1] >= KMEANS_COLUMNS:
+            method = "kmeans"
+        return points_in_units(points.X, m, bandwidth, method=method, weight=points.spread, generator=self.generator)
 
 
 def global_start(points: LabelledSet, settings: MixtureSettings, generator: torch.Generator) -> Start:
@@ -37,10 +73,16 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
         anisotropic=settings.anisotropic,
         generator=generator,
     )
-    hyperparameters, given = expert.hyperparameters, settings.shared_bandwidth
+    hyperparameters, shared = expert.hyperparameters, settings.shared_bandwidth
     if settings.scale is not None:
         hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))
-    return Start(hyperparameters, expert.bandwidth if given is None else given, expert.bandwidth)
+    return Start(
+        settings=settings,
+        generator=generator,
+        hyperparameters=hyperparameters,
+        shared_bandwidth=expert.bandwidth if shared is None else shared,
+        global_bandwidth=expert.bandwidth,
+    )
 
 
 def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
@@ -53,46 +95,6 @@ def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
 def with_known_noise(hyperparameters: Hyperparameters, points: LabelledSet) -> Hyperparameters:
     """The hyperparameters with the noise variances of the points, where these are known."""
     return hyperparameters if points.noise is None else hyperparameters._replace(noise=points.noise)
-
-
-def exact_experts_on(
-    points: LabelledSet,
-    hyperparameters: Hyperparameters,
-    bandwidths: Bandwidths,
-    start: Start,
-    settings: MixtureSettings,
-) -> ExactExperts:
-    """Exact experts conditioned on all points."""
-    return exact_experts(
-        points.X,
-        points.y,
-        with_known_noise(hyperparameters, points),
-        bandwidths=bandwidths,
-        shared_bandwidth=start.shared_bandwidth,
-        kernel=settings.kernel,
-    )
-
-
-def gate_features_at(
-    points: LabelledSet, width: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
-) -> WhitenedFeatures:
-    """Features of a gate of the given bandwidth, on inducing points of its own."""
-    return WhitenedFeatures.at(
-        spread_points(points, settings.n_gate_inducing, width, settings, generator),
-        bandwidths=torch.ones_like(settings.bandwidths[:1]),
-        shared_bandwidth=width,
-        kernel=gaussian,
-    )
-
-
-def spread_points(
-    points: LabelledSet, m: int, bandwidth: Float[Tensor, "..."], settings: MixtureSettings, generator: torch.Generator
-) -> Float[Tensor, "k d"]:
-    """At most m inducing points that represent the inputs, by the method and the weights that are given."""
-    X, weight, method = points.X, points.spread, settings.inducing
-    if method == "auto" and X.shape[1] >= KMEANS_COLUMNS:
-        method = "kmeans"
-    return points_in_units(X, m, bandwidth, method=method, weight=weight, generator=generator)
 
 
 def points_in_units(

@@ -1,7 +1,7 @@
 """The record of a tuning: what was varied, the candidates, their errors and the choice."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from lobal.mixture.settings import MixtureSettings
@@ -32,9 +32,6 @@ class Decision(NamedTuple):
         """The same with errors in other units."""
         trials = (t if t.error is None else t._replace(error=factor * t.error) for t in self.trials)
         return self._replace(trials=tuple(trials))
-
-
-Report: TypeAlias = Callable[[Decision], None]
 
 
 class Tuned(NamedTuple):

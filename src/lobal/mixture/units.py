@@ -1,7 +1,7 @@
 """Labels in units of their standard deviation, as the mixture is fitted to them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,45 +15,31 @@ from lobal.core.dataset import LabelledSet
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 
-class LabelUnits(NamedTuple):
+def label_units(y: Float[ndarray, " n"]) -> tuple[float, float]:
     """Mean and standard deviation of the labels; a standard deviation of one if they are constant."""
+    spread = float(y.std())
+    return float(y.mean()), spread if spread > 1e-12 * np.abs(y).max() else 1.0
 
-    mean: float
-    scale: float
 
-    @classmethod
-    def of(cls, y: Float[ndarray, " n"]) -> "LabelUnits":
-        """Those of the given labels."""
-        spread = float(y.std())
-        return cls(float(y.mean()), spread if spread > 1e-12 * np.abs(y).max() else 1.0)
-
-    def labelled(
-        self,
-        X: Float[ndarray, "n d"],
-        y: Float[ndarray, " n"],
-        weight: Any,  # noqa: ANN401 - any array-like, or None
-        noise: Any,  # noqa: ANN401 - as above, or a function of the inputs
-        *,
-        inducing_weight: Any = None,  # noqa: ANN401 - as above
-        device: torch.device,
-    ) -> LabelledSet:
-        """The labels of positive weight as tensors, labels and noise variances in these units."""
-
-        def tensor(values: Float[ndarray, "..."]) -> Float[Tensor, "..."]:
-            return as_tensor(values[rows], device)
-
-        weights = as_column(1.0 if weight is None else weight, name="sample_weight", length=len(y))
-        rows = weights > 0
-        spread = None
-        if inducing_weight is not None:
-            spread = as_column(inducing_weight, name="inducing_weight", length=len(y), positive=True)
-        return LabelledSet(
-            X=tensor(X),
-            y=tensor((y - self.mean) / self.scale),
-            weight=tensor(weights),
-            noise=None if noise is None else tensor(known_noise(noise, X) / self.scale**2),
-            spread=None if spread is None else tensor(spread),
-        )
+def labelled_set(
+    X: Float[ndarray, "n d"],
+    y: Float[ndarray, " n"],
+    units: tuple[float, float],
+    device: torch.device,
+    *,
+    weight: Float[ndarray, " n"] | None = None,
+    noise: Any = None,  # noqa: ANN401 - any array-like, or a function of the inputs
+    inducing_weight: Any = None,  # noqa: ANN401 - any array-like
+) -> LabelledSet:
+    """The labels of positive weight as tensors, labels and noise variances in the given units."""
+    weights = np.ones_like(y) if weight is None else weight
+    mean, scale = units
+    columns = {"X": X, "y": (y - mean) / scale, "weight": weights}
+    if noise is not None:
+        columns["noise"] = known_noise(noise, X) / scale**2
+    if inducing_weight is not None:
+        columns["spread"] = as_column(inducing_weight, name="inducing_weight", length=len(y), positive=True)
+    return LabelledSet(**{name: as_tensor(values[weights > 0], device) for name, values in columns.items()})
 
 
 def known_noise(noise: Any, X: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above

@@ -5,6 +5,7 @@ journals know rows of the pool in place of point numbers. Events appended since 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def upgraded(header: Mapping[str, Any], events: list[Event], folder: Path) -> tu
     """Header and events in the present format."""
     settings = header["settings"]
     candidates = {"test_density": settings["test_density"], "width": WIDTH, "pool": header["pool"]}
-    surrogate = ForceFieldSettings.from_fields(settings["field"]).to_fields()
+    surrogate = asdict(ForceFieldSettings.from_fields(settings["field"]))
     kept = {name: settings[name] for name in ("seed", "smoothness", "exploration")}
     rows = load_record(folder / POOL)[0]["rows"].tolist()
     return {

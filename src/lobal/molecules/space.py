@@ -26,7 +26,7 @@ from lobal.molecules.density import (
     named_test_density,
 )
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe, descriptors
+from lobal.molecules.geometry.descriptor import Positions, describe, descriptors
 from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.geometry.symmetry import permutation_group
 from lobal.molecules.geometry.trajectory import Trajectory, check_species
@@ -52,7 +52,6 @@ class MolecularCandidates(Candidates):
     keeps_repeats: ClassVar[bool] = False
 
     R: Positions  # Angstrom
-    species: Int[Tensor, " N"]
     rows: Int[Tensor, " M"]  # in the pool
     pool_density: Float[Tensor, " M"]
     test_name: str  # of the test density
@@ -137,15 +136,16 @@ class MolecularCandidates(Candidates):
             yield rows, self.R[rows].numpy()
 
     def labels(self, values: Any, n: int, *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes
-        return joined_labels(values, (n, len(self.species)), name=name)
+        return joined_labels(values, (n, self.R.shape[1]), name=name)
 
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " M"]:
         del inputs, seed
-        at, of = (descriptors(R, self.device) for R in (self.R, self.R[torch.tensor(numbers)]))
-        return self._density(at, of).cpu()
+        return self.density_at(self.R, self.R[torch.tensor(numbers)])
 
-    def _density(self, at: Descriptors, of: Float[Tensor, "m D"]) -> Float[Tensor, " n"]:
-        return configuration_density(at, of, self.permutations.to(of.device), width=self.width)
+    def density_at(self, R: Positions, of: Float[Tensor, "m N 3"]) -> Float[Tensor, " n"]:
+        """The density that configurations `of` follow, at others."""
+        at, centres = (descriptors(part, self.device) for part in (R, of))
+        return configuration_density(at, centres, self.permutations.to(at.device), width=self.width).cpu()
 
     @property
     def metric(self) -> Metric:
@@ -175,7 +175,7 @@ class MolecularCandidates(Candidates):
         """A pool that is given has to be the one the campaign began with; campaigns of version 0.1.0 need it."""
         pool = fields["pool"]
         if space is not None and not (isinstance(space, MoleculePool) and space.identity["sha256"] == pool["sha256"]):
-            raise ValueError(f"{_shown_pool(space)} is not the pool of the campaign, {_described(pool)}")
+            raise ValueError(f"{shown(space)} is not the pool of the campaign, {_described(pool)}")
         if "R" in tensors:
             R = tensors["R"]
         elif space is not None:
@@ -187,7 +187,6 @@ class MolecularCandidates(Candidates):
             )
         return cls(
             R=R,
-            species=torch.tensor(pool["species"]),
             rows=tensors["rows"],
             pool_density=tensors["density"],
             test_name=fields["test_density"],
@@ -257,7 +256,6 @@ class MoleculePool(Space):
         width = density_width(values, group) if self.width is None else self.width
         return MolecularCandidates(
             R=pool.R[rows],
-            species=pool.species,
             rows=rows,
             pool_density=configuration_density(values, values, group, width=width).cpu(),
             test_name=self.test_density,
@@ -291,16 +289,12 @@ class MoleculePool(Space):
         y = joined_labels(validation[1], R.shape[:2], name="the labels of validation")
         if not np.isfinite(y).all():
             raise ValueError("the labels of validation must be finite, got NaN or infinite entries")
-        return Validation(R.numpy(), y, self._validation_weight(R))
-
-    def _validation_weight(self, R: Positions) -> Float[ndarray, " n"] | None:
-        """q / p_X at validation configurations; none where they follow q."""
         if self.test_density == "pool":
-            return None
+            return Validation(R.numpy(), y)
         logger.info("density of %d validation configurations", len(R))
-        at, of = (descriptors(part, self.device) for part in (R, self._candidates.R))
-        density = 1.0 + self._candidates._density(at, of)  # each counts itself, as configurations of the pool do
-        return error_weights(self.test_density, density.cpu()).numpy()
+        # Each counts itself, as configurations of the pool do.
+        density = 1.0 + self._candidates.density_at(R, self._candidates.R)
+        return Validation(R.numpy(), y, error_weights(self.test_density, density).numpy())
 
 
 def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes
@@ -326,7 +320,3 @@ def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndar
 
 def _described(pool: Mapping[str, Any]) -> str:
     return f"{pool['source']} with {pool['n']} configurations of atoms {pool['species']}"
-
-
-def _shown_pool(space: object) -> str:
-    return _described(space.identity) if isinstance(space, MoleculePool) else shown(space)

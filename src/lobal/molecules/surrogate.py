@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -18,8 +18,7 @@ from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, Validation
-from lobal.molecules.field.evaluation import errors_on
-from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.descriptor import descriptors
@@ -160,7 +159,7 @@ class ForceFieldSurrogate(Surrogate):
 
     def to_settings(self) -> dict[str, Any]:
         given = None if self.shared_bandwidth is None else self.shared_bandwidth.tolist()
-        return self.settings.to_fields() | {"shared_bandwidth": given}
+        return asdict(self.settings) | {"shared_bandwidth": given}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "ForceFieldSurrogate":

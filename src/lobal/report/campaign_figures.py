@@ -5,7 +5,7 @@ Values are given at the candidates. Figures are returned and change no global st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -110,10 +110,10 @@ def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Fig
     return figure
 
 
-def draw_curve(axes: Axes, curve: Curve, **look: str) -> Float[ndarray, " sizes"]:
+def draw_curve(axes: Axes, curve: Curve, **look: Any) -> Float[ndarray, " sizes"]:  # noqa: ANN401 - matplotlib's
     """Draw the pooled errors of a curve with their standard errors; they are returned."""
     pooled, spread = pooled_errors(curve.rmse)
-    axes.errorbar(curve.sizes, pooled, yerr=spread, marker="o", markersize=4.0, capsize=2.5, **look)  # type: ignore[arg-type]
+    axes.errorbar(curve.sizes, pooled, yerr=spread, marker="o", markersize=4.0, capsize=2.5, **look)
     return pooled
 
 

@@ -143,8 +143,7 @@ def test_records_and_journal_have_their_names_on_disk_before_the_header(
 ) -> None:
     seen: list[set[str]] = []  # names in the folder whenever they are flushed
     monkeypatch.setattr(
-        "lobal.core.files.sync_folder",
-        lambda folder: seen.append({file.name for file in folder.iterdir()} - {"lock"}),
+        "lobal.core.files.sync_folder", lambda folder: seen.append({file.name for file in folder.iterdir()} - {"lock"})
     )
     tensors = {"x": torch.arange(3.0)}
     with Campaign.create(tmp_path / "campaign", {}, records={"one.lobal": tensors}, events=[{"event": "old"}]):

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from lobal import ActiveLearner, Adam, Box, MixtureRegressor, Pool
+from lobal.active.mixture_surrogate import FittedMixtureSurrogate, MixtureSurrogate
 from tests.learner_setting import MODEL, bumpy, learner, pool
 
 SIZES = [20, 30, 40]
@@ -45,6 +46,26 @@ def test_a_campaign_saved_late_is_the_same_campaign(tmp_path: Path) -> None:
     active.close()
     with ActiveLearner.load(tmp_path / "campaign") as again:
         assert np.array_equal(again.ask(20), in_memory(active).ask(20))
+
+
+def test_a_surrogate_may_write_to_its_campaign_unless_that_is_only_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    monkeypatch.setattr(MixtureSurrogate, "use_folder", lambda _, *folder, **options: told.append((*folder, options)))
+    with learner(path=tmp_path / "campaign"):
+        ActiveLearner.read(tmp_path / "campaign")
+    with ActiveLearner.load(tmp_path / "campaign"):
+        assert told == [(tmp_path / "campaign", {"read_only": flag}) for flag in (False, True, False)]
+
+
+def test_a_model_need_not_have_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(FittedMixtureSurrogate, "record")
+    active = learner()
+    active.run(bumpy, sizes=[20, 30])
+    step = active.history[-1]
+    assert step.noise is not None  # a model was fitted
+    assert (step.n_inducing, step.decisions) == (None, ())
 
 
 def test_what_came_after_the_last_step_counts_once_in_a_campaign_saved_late(tmp_path: Path) -> None:

@@ -123,19 +123,19 @@ def test_no_density_of_inducing_points_is_extreme() -> None:
 
 
 @pytest.mark.parametrize(("n", "n_pilot"), [(300, 300), (1000, 512), (3000, 750)])
-def test_a_pilot_has_a_quarter_of_the_points_but_not_too_few(
+def test_a_pilot_has_a_quarter_of_the_points_but_not_too_few_and_half_the_inducing_points(
     n: int, n_pilot: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes: list[int] = []
+    sizes: list[tuple[int, int]] = []
     original = sparse.train
 
     def train(stored: StoredFeatures, points: LabelledSet, *args: Any) -> Trained:
-        sizes.append(len(points))
+        sizes.append((len(points), len(stored.features.points)))
         return original(stored, points, *args)
 
     monkeypatch.setattr(sparse, "train", train)
     fit(sample(n, 1), adaptive=True, n_inducing=4, n_gate_inducing=3)
-    assert (sizes[0], sizes[-1]) == (n_pilot, n)
+    assert (sizes[0], sizes[-1]) == ((n_pilot, 2), (n, 4))
 
 
 def test_bandwidths_too_small_for_the_inducing_points_do_not_extend_the_ladder() -> None:

@@ -1,6 +1,7 @@
 """The analytic engine: utilities, the noise, and the gate that comes of them."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import StoredFeatures
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, sparse_leave_one_out
-from lobal.mixture.adam.objective import expert_shares, small_bandwidth_penalty
+from lobal.mixture.adam.objective import expert_shares
 from lobal.mixture.analytic.settings import PRICE, AnalyticSettings
 from lobal.mixture.analytic.training import Trained, train, updated_noise, utilities
 from lobal.mixture.gate import gated_mean
@@ -58,7 +59,8 @@ def test_with_a_theta_the_gate_pays_the_penalty_of_the_paper(theta: float) -> No
     utility = utilities(answers, y, AnalyticSettings(penalty=theta))
     gained = weight @ gated_mean(gate, utility) / weight.sum()
     fit = weight @ gated_mean(gate, answers.log_likelihood(y)) / weight.sum()
-    torch.testing.assert_close(gained, fit - theta * small_bandwidth_penalty(expert_shares(gate, weight)))
+    paper = 2.0 / (L - 1) * expert_shares(gate, weight) @ torch.arange(L - 1, -1, -1).double()
+    torch.testing.assert_close(gained, fit - theta * paper)
 
 
 def test_without_a_theta_leverage_has_its_price() -> None:
@@ -91,8 +93,9 @@ def test_squared_errors_are_in_units_of_the_best_experts() -> None:
 
 
 @pytest.mark.parametrize("true_noise", [0.01, 0.1, 1.0])
-def test_the_noise_update_has_the_greatest_likelihood(true_noise: float) -> None:
+def test_the_noise_update_has_the_greatest_weighted_likelihood(true_noise: float) -> None:
     points, shared = gp_draw(200, bandwidth=0.05, noise=true_noise), hyperparameters(0.1)
+    points = replace(points, weight=0.1 + random(200))
     stored = StoredFeatures(features(40, [0.02, 0.05]), points.X)
     answers = sparse_leave_one_out(stored, points, shared, condition(stored, points, shared))
     gate = torch.full((200, 2), 0.5).double()
@@ -101,10 +104,10 @@ def test_the_noise_update_has_the_greatest_likelihood(true_noise: float) -> None
     def likelihood(v: Tensor) -> float:
         s = 4.0 * (1.0 - stored.explained)
         grown = answers._replace(variance=answers.variance * (s + v) / (s + shared.noise))
-        return gated_mean(gate, grown.log_likelihood(points.y)).mean().item()
+        return (points.weight @ gated_mean(gate, grown.log_likelihood(points.y))).item()
 
     best = likelihood(noise)
-    assert all(likelihood(factor * noise) < best for factor in (0.2, 0.9, 1.1, 5.0))
+    assert all(likelihood(factor * noise) < best for factor in (0.2, 0.99, 1.01, 5.0))
 
 
 @pytest.mark.parametrize("start", [0.01, 0.1, 1.0])

@@ -17,5 +17,11 @@ def test_price_and_gate_scale_of_the_analytic_engine_are_compared(exact: bool) -
 
 
 def test_with_a_theta_the_price_has_no_say() -> None:
-    found = tuned(training=AnalyticSettings(penalty=0.1, gate_scale=2.0), budget=3)
-    assert [trial.value for trial in found.decisions[0].trials] == [(4.0, 2.0), (4.0, 1.0), (4.0, 4.0)]
+    found = tuned(training=AnalyticSettings(penalty=0.1, gate_scale=2.0))
+    assert [trial.value for trial in found.decisions[0].trials] == [(4.0, 2.0), (4.0, 1.0), (4.0, 4.0), (4.0, 16.0)]
+
+
+def test_the_final_fit_does_not_compare_measures_again() -> None:
+    found = tuned(training=AnalyticSettings(penalty=0.1, compared=True))
+    assert isinstance(found.settings.training, AnalyticSettings)
+    assert not found.settings.training.compared

@@ -6,25 +6,27 @@ import pytest
 import torch
 
 from lobal.core.files import load_record, save_record
-from lobal.molecules.field.evaluation import unseen
-from lobal.molecules.field.forcefield import ForceField, fingerprints
+from lobal.molecules.field.forcefield import ForceField, errors_on, fingerprints, unseen
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
+from lobal.molecules.geometry.trajectory import Trajectory
 from tests.molecules.setting import water
 
 SINGLE = ForceFieldSettings(anisotropy=None, mixture=False, bandwidths=(0.25, 0.5, 1.0), gate_inducing=10)
 ALL = water(60)
 
 
-def fitted(settings: ForceFieldSettings) -> ForceField:
-    return fit_force_field(ALL.at(slice(40)), settings, generator=torch.Generator().manual_seed(0))
+def fitted(settings: ForceFieldSettings, trajectory: Trajectory = ALL) -> ForceField:
+    return fit_force_field(trajectory.at(slice(40)), settings, generator=torch.Generator().manual_seed(0))
 
 
 SINGLES = [fitted(replace(SINGLE, labels=labels.name.lower())) for labels in Labels]
 FIELD, MIXTURE = SINGLES[-1], fitted(replace(SINGLE, mixture=True))
 SPARSE = fitted(replace(SINGLE, mixture=True, inducing=15))
-every_field = pytest.mark.parametrize("field", [*SINGLES, MIXTURE, SPARSE])
+# Without energies, experts have no zero of energy in common of their own.
+FORCES = fitted(replace(SINGLE, mixture=True, labels="forces"), replace(ALL, energies=None))
+every_field = pytest.mark.parametrize("field", [*SINGLES, MIXTURE, SPARSE, FORCES])
 
 
 @every_field
@@ -122,3 +124,28 @@ def test_positions_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_several_experts_need_a_gate() -> None:
     with pytest.raises(ValueError, match="a force field without a gate has one expert, got 3"):
         replace(MIXTURE, gate=None)
+
+
+def test_errors_are_those_of_all_components() -> None:
+    trajectory = water(7, seed=2)
+    energies, forces = FIELD.predict(trajectory.R)
+    shifted = replace(trajectory, energies=torch.from_numpy(energies) + 0.5, forces=torch.from_numpy(forces) - 0.25)
+    assert tuple(errors_on(FIELD, shifted)) == pytest.approx((0.5, 0.5, 0.25, 0.25))
+    assert errors_on(FIELD, replace(shifted, energies=None))[:2] == (None, None)
+    assert errors_on(FIELD, replace(shifted, forces=None))[2:] == (None, None)
+
+
+def test_configurations_learned_from_are_left_out() -> None:
+    with pytest.raises(ValueError, match="has learned from all 40 configurations of water"):
+        unseen(FIELD, ALL.at(slice(40)))
+
+
+def test_other_molecules_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"water has atoms \[16, 1, 1\]"):
+        errors_on(FIELD, replace(water(5), species=torch.tensor([16, 1, 1])))
+
+
+def test_weights_of_errors_are_numbers_of_times() -> None:
+    new = water(3, seed=2)
+    repeated = errors_on(FIELD, new.at(torch.tensor([0, 1, 1, 2, 2, 2])))
+    assert errors_on(FIELD, new, np.array([1.0, 2.0, 3.0])) == pytest.approx(repeated, rel=1e-4)

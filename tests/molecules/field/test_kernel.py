@@ -22,7 +22,6 @@ from tests.molecules.setting import (
     every_label,
     every_radial,
     random_molecules,
-    rotation,
 )
 
 CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
@@ -124,34 +123,6 @@ def test_a_configuration_with_itself_has_a_closed_form(R: Tensor) -> None:
     torch.testing.assert_close(K, expected, **CLOSE)
 
 
-@every_bandwidth
-def test_permuting_either_side_permutes_the_forces(shared: Tensor, R: Tensor, Q: Tensor) -> None:
-    kernel = make(shared=shared)
-    expected = covariance(kernel, describe(R), describe(Q), bandwidths=SIGMAS)
-    for pi in GROUP:
-        places = torch.cat([torch.zeros(1, dtype=torch.long), 1 + (3 * pi[:, None] + torch.arange(3)).flatten()])
-        left = covariance(kernel, describe(R[:, pi]), describe(Q), bandwidths=SIGMAS)
-        right = covariance(kernel, describe(R), describe(Q[:, pi]), bandwidths=SIGMAS)
-        blocks = expected.view(3, 4, 13, 3, 13)
-        torch.testing.assert_close(left.view_as(blocks), blocks[:, :, places], **CLOSE)
-        torch.testing.assert_close(right.view_as(blocks), blocks[..., places], **CLOSE)
-
-
-def test_moving_a_molecule_turns_its_forces(R: Tensor, Q: Tensor, generator: torch.Generator) -> None:
-    turn = rotation(generator)
-    expected = covariance(make(), describe(R), describe(Q), bandwidths=SIGMAS, rows=Labels.FORCES)
-    moved = covariance(make(), describe(R @ turn - 2.0), describe(Q), bandwidths=SIGMAS, rows=Labels.FORCES)
-    expected = torch.einsum("lnakm,kc->lnacm", expected.view(3, 4, 4, 3, -1), turn)
-    torch.testing.assert_close(moved.view_as(expected), expected, **CLOSE)
-
-
-def test_under_anisotropy_permuting_one_side_is_not_invariant(R: Tensor, Q: Tensor) -> None:
-    swapped = R[:, GROUP[3]]
-    torch.testing.assert_close(two_sided(ANISOTROPIC, swapped, Q), two_sided(ANISOTROPIC, R, Q), **CLOSE)
-    broken = (one_sided(ANISOTROPIC, swapped, Q) - one_sided(ANISOTROPIC, R, Q)).abs().max()
-    assert broken > 0.01 * one_sided(ANISOTROPIC, R, Q).abs().max()
-
-
 def test_a_symmetrised_bandwidth_makes_one_side_enough(R: Tensor, Q: Tensor) -> None:
     shared = symmetrised_bandwidth(ANISOTROPIC, GROUP)
     torch.testing.assert_close(one_sided(shared, R, Q), two_sided(shared, R, Q), **CLOSE)
@@ -179,12 +150,6 @@ def test_scales_are_distinct_and_their_weights_sum_to_one() -> None:
         torch.testing.assert_close(weights, torch.full_like(weights, 1.0 / count), **EXACT)
 
 
-def test_a_small_bandwidth_leaves_prior_variance_one(R: Tensor) -> None:
-    """Configurations far from their own permutations are alone with themselves in the sum."""
-    K = covariance(make(), describe(R), bandwidths=1e-3 * SIGMAS, rows=Labels.ENERGIES)
-    torch.testing.assert_close(K, torch.eye(4, dtype=torch.float64).expand(3, -1, -1), rtol=0.0, atol=1e-6)
-
-
 @every_radial
 @pytest.mark.parametrize("group", [GROUP, identity(4)], ids=["symmetric", "not symmetric"])
 def test_covariances_can_be_differentiated_by_the_bandwidth(radial: RadialKernel, group: Tensor, R: Tensor) -> None:
@@ -203,11 +168,6 @@ def test_covariances_can_be_differentiated_by_the_bandwidth(radial: RadialKernel
                 summed(*(other + sign * step if other is value else other for other in values)) for sign in (1, -1)
             )
             torch.testing.assert_close(ours[c], (above - below).detach() / 2e-5, rtol=1e-5, atol=1e-5)
-
-
-def test_configurations_of_another_molecule_are_refused(generator: torch.Generator) -> None:
-    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        make().check(describe(random_molecules(generator, 2, N=5)))
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,3 @@ def test_labels_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         LabelledMolecules.at(random_molecules(generator, 3), energies=energies, forces=forces)
-
-
-def test_labels_that_are_missing_are_asked_for(generator: torch.Generator) -> None:
-    R = random_molecules(generator, 3)
-    energies, _ = pair_potential(R)
-    with pytest.raises(ValueError, match="forces are needed as labels, but the configurations have none"):
-        LabelledMolecules.at(R, energies=energies).residual(Labels.BOTH, energies.new_zeros(()))

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ def test_wrong_settings_are_refused(changed: dict[str, Any], message: str) -> No
 
 
 def test_settings_survive_json() -> None:
-    assert ForceFieldSettings.from_fields(json.loads(json.dumps(SETTINGS.to_fields()))) == SETTINGS
+    assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(SETTINGS)))) == SETTINGS
 
 
 def test_settings_of_the_first_version_are_read() -> None:

@@ -12,7 +12,6 @@ from lobal.molecules.field.labels import LabelledMolecules, Labels, split_labels
 from lobal.molecules.field.sparse import sparse_experts_and_left_out
 from lobal.molecules.geometry.descriptor import Geometry, describe
 from tests.molecules.setting import (
-    GROUP,
     KERNEL,
     SIGMAS,
     along_coordinates,
@@ -105,24 +104,3 @@ def test_the_memory_for_features_does_not_matter(generator: torch.Generator, mon
     ours, ours_left_out = sparse_experts_and_left_out(problem(data), Z)
     torch.testing.assert_close(ours_left_out, left_out, **CLOSE)
     torch.testing.assert_close(ours.predictor.slopes, experts.predictor.slopes, **CLOSE)
-
-
-@every_label
-def test_permuted_molecules_have_the_same_energy_and_permuted_forces(
-    labels: Labels, generator: torch.Generator
-) -> None:
-    R, R_new = random_molecules(generator, 8), random_molecules(generator, 3)
-    experts = sparse_experts(labelled(R), describe(R[:3]), labels)
-    ours, permuted = experts.predict(R_new), experts.predict(R_new[:, GROUP[1]])
-    torch.testing.assert_close(permuted.energies, ours.energies)
-    torch.testing.assert_close(permuted.forces, ours.forces[:, :, GROUP[1]])
-
-
-def test_what_does_not_fit_together_is_refused(generator: torch.Generator) -> None:
-    data, five = labelled(random_molecules(generator, 3)), random_molecules(generator, 3, N=5)
-    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        sparse_experts(data, describe(five), Labels.BOTH)
-    with pytest.raises(ValueError, match="molecules of 4 atoms, got configurations of 5"):
-        sparse_experts(labelled(five), data.geometry, Labels.BOTH)
-    with pytest.raises(ValueError, match="at least one inducing configuration"):
-        sparse_experts(data, data.geometry.at(slice(0)), Labels.BOTH)

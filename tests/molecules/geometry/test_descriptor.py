@@ -54,13 +54,6 @@ def test_products_without_the_dense_jacobian_equal_those_with_it(R: Tensor, gene
     torch.testing.assert_close(transposed_product(geometry, slope), expected, **EXACT)
 
 
-def test_forces_on_a_molecule_have_no_sum_and_no_torque(R: Tensor, generator: torch.Generator) -> None:
-    slope = torch.randn(6, 10, dtype=torch.float64, generator=generator)
-    force = transposed_product(describe(R), slope)
-    torch.testing.assert_close(force.sum(1), torch.zeros(6, 3, dtype=torch.float64), **EXACT)
-    torch.testing.assert_close(torch.linalg.cross(R, force).sum(1), torch.zeros(6, 3, dtype=torch.float64), **EXACT)
-
-
 @pytest.mark.parametrize("shape", [(5, 3), (2, 5, 2), (2, 1, 3), (2, 15)])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"positions must have shape \(n, N, 3\) with at least 2 atoms, got \("):

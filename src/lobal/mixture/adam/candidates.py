@@ -20,7 +20,7 @@ from lobal.mixture.data import TrainingData
 from lobal.mixture.gate import SoftmaxGate, gated_mean
 from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, gate_features_at
+from lobal.mixture.start import Start
 from lobal.mixture.tuning_record import End, Trial, Value
 
 # Candidates are compared after shorter trainings than a final fit's: later epochs improve all of them similarly.
@@ -49,9 +49,7 @@ class Outcome(NamedTuple):
 
     def is_worse_than(self, other: "Outcome") -> bool:
         """Whether the squared errors are larger by more than the standard error of the mean difference."""
-        if self.squares is None or other.squares is None:
-            return self.error > other.error
-        return is_better(other.squares, self.squares)
+        return self.squares is not None and other.squares is not None and is_better(other.squares, self.squares)
 
     def as_trial(self, value: Value, *, known: bool = False) -> Trial:
         """The entry of the tuning record; `known` if the candidate was trained at an earlier decision."""
@@ -61,10 +59,10 @@ class Outcome(NamedTuple):
 
 @final
 class CandidateTrainer:
-    """Trains candidates, at most `left` more of them."""
+    """Trains candidates."""
 
-    def __init__(self, data: TrainingData, start: Start, generator: torch.Generator, budget: int) -> None:
-        self._data, self._start, self.left = data, start, budget
+    def __init__(self, data: TrainingData, start: Start, generator: torch.Generator) -> None:
+        self._data, self._start = data, start
         self._seed = int(torch.randint(2**31 - 1, (), generator=generator))
 
     def run(
@@ -75,21 +73,23 @@ class CandidateTrainer:
         untrained: bool = False,
         probe: bool = False,
     ) -> Outcome:
-        """Train a candidate from a state with the same bandwidths or from the start.
+        """Train a candidate from a state with the same bandwidths, from pre-trained experts or, `untrained`, a prior.
 
-        The start is the pre-trained experts or, if `untrained`, their prior: a learning rate cannot be judged on
-        experts that have nothing to learn. A `probe` is interrupted when its learning rate turns out too small.
+        A `probe` is interrupted when its learning rate turns out too small.
         """
-        self.left -= 1
-        responses = sparse_responses(self._data, self._start, candidate, self._generator())
+        responses = sparse_responses(self._data, self._start_of(candidate))
         with torch.no_grad():
             if untrained:
-                responses.inducing_parameters()[0].zero_()  # the prior mean
+                _leaves(responses)[0].zero_()  # the prior mean
             for leaf, value in zip(
                 _leaves(responses), [] if begin is None else begin.experts, strict=begin is not None
             ):
                 leaf.copy_(value)
-        gate = self._uniform_gate(candidate) if begin is None else _copied(begin.gate, candidate)
+        if begin is None:
+            gate = self._uniform_gate(candidate)
+        else:  # a copy that may use all experts
+            copies = {name: getattr(begin.gate, name).detach().clone() for name in ("means", "whitened_mean")}
+            gate = replace(begin.gate, **copies, kappa=len(candidate.bandwidths))
         # Orders have a generator of their own, so that they are the same for every gate noise.
         trainer = Trainer(responses, gate, _shortened(candidate), self._generator(), self._generator(1))
         epochs: list[Epoch] = []
@@ -105,15 +105,18 @@ class CandidateTrainer:
     def _generator(self, offset: int = 0) -> torch.Generator:
         return torch.Generator().manual_seed(self._seed + offset)
 
+    def _start_of(self, candidate: MixtureSettings) -> Start:
+        return replace(self._start, settings=candidate, generator=self._generator())
+
     def _uniform_gate(self, candidate: MixtureSettings) -> SoftmaxGate:
         width, points = gate_width(self._start, candidate), self._data.for_training()
-        features = gate_features_at(points, width, candidate, self._generator())
+        features = self._start_of(candidate).gate_features(points, width)
         scale = adam_settings(candidate).gate_scale
         return SoftmaxGate.uniform(features, n_experts=len(candidate.bandwidths), scale=scale)
 
 
 def _leaves(responses: SparseResponses) -> list[Tensor]:
-    return [*responses.inducing_parameters(), *responses.hyperparameters()]
+    return [leaf for leaves in responses.leaves() for leaf in leaves]
 
 
 def _only_falls(epochs: Sequence[Epoch]) -> bool:
@@ -134,16 +137,6 @@ def _finished(responses: SparseResponses, gate: SoftmaxGate, error: float, epoch
         squares=weight * (validation.y - prediction).square(),
         shares=expert_shares(gate(points.X), points.weight),
         state=State(gate, [leaf.detach().clone() for leaf in _leaves(responses)]),
-    )
-
-
-def _copied(gate: SoftmaxGate, candidate: MixtureSettings) -> SoftmaxGate:
-    """A copy of the gate that may use all experts."""
-    return replace(
-        gate,
-        means=gate.means.detach().clone(),
-        whitened_mean=gate.whitened_mean.detach().clone(),
-        kappa=len(candidate.bandwidths),
     )
 
 

@@ -5,21 +5,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
 from lobal.core.checks import whole_number
+from lobal.experts.svgp import COVARIANCES
 from lobal.mixture.adam.fit import fit_by_adam
 from lobal.mixture.adam.objective import Objective, elbo, squared_error
-from lobal.mixture.adam.responses import CovarianceModel, diagonal_covariance, full_covariance, zero_covariance
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.tuning import tuned_adam
 from lobal.mixture.checks import not_negative, one_of, positive, share_of
-from lobal.mixture.engine import Engine, EngineOptions
+from lobal.mixture.engine import EngineOptions, Fit, Tune
 from lobal.mixture.progress import Epoch
+from lobal.mixture.settings import TrainingSettings
 
 OBJECTIVES: dict[str, Objective] = {"elbo": elbo, "mse": squared_error}
-COVARIANCES: dict[str, CovarianceModel] = {
-    "zero": zero_covariance,
-    "diagonal": diagonal_covariance,
-    "full": full_covariance,
-}
 LARGEST_VALIDATION_SET = 1024  # more labels hardly improve the decisions that validation makes
 
 
@@ -56,6 +52,9 @@ class Adam(EngineOptions):
         Adam(max_epochs=200, sparsity=3)
     """
 
+    settings: ClassVar[type[TrainingSettings]] = AdamSettings
+    fit_mixture: ClassVar[Fit] = staticmethod(fit_by_adam)
+    tune: ClassVar[Tune] = staticmethod(tuned_adam)
     exact_by_default: ClassVar[bool] = False
     can_estimate_noise: ClassVar[bool] = False
 
@@ -74,23 +73,19 @@ class Adam(EngineOptions):
     gate_fraction: float = 0.0
 
     def training(self, n: int, objective: str) -> AdamSettings:
-        penalty, batch_size = self.penalty, self.batch_size
-        return AdamSettings(
-            kappa=whole_number("sparsity", self.sparsity, least=1),
-            penalty=default_penalty(n, objective) if penalty is None else not_negative("penalty", penalty),
-            batch_size=min(512, max(16, n // 4))
-            if batch_size is None
-            else whole_number("batch_size", batch_size, least=1),
-            learning_rate=self.learning_rate,
-            hyperparameter_rate=self.hyperparameter_rate,
-            gate_rate=self.gate_rate,
-            gate_noise=self.gate_noise,
-            gate_scale=positive("gate_scale", self.gate_scale),
-            covariance=one_of("covariance", self.covariance, COVARIANCES),
-            objective=one_of("objective", objective, OBJECTIVES),
-            patience=whole_number("patience", self.patience, least=1),
-            max_epochs=whole_number("max_epochs", self.max_epochs, least=1),
-        )
+        options = {name: value for name, value in self.get_params().items() if not name.endswith("_fraction")}
+        options["covariance"] = one_of("covariance", self.covariance, COVARIANCES)
+        if self.penalty is None:
+            options["penalty"] = default_penalty(n, objective)
+        if self.batch_size is None:
+            options["batch_size"] = min(512, max(16, n // 4))
+        for name in ("sparsity", "batch_size", "patience", "max_epochs"):
+            options[name] = whole_number(name, options[name], least=1)
+        for name in ("learning_rate", "gate_scale"):
+            options[name] = positive(name, options[name])
+        for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
+            options[name] = not_negative(name, options[name])
+        return AdamSettings(objective=one_of("objective", objective, OBJECTIVES), **options)
 
     def split(self, n: int) -> tuple[int, int]:
         n_validation = share_of(self.validation_fraction, n, "validation_fraction")
@@ -115,6 +110,3 @@ def default_penalty(n: int, objective: str) -> float:
     A constant theta tolerates a bias that never goes away (docs/paper_map.md), so it has to fall with n.
     """
     return (1e-4 if objective == "mse" else 0.5) * min(1.0, math.sqrt(1024 / n))
-
-
-ADAM = Engine(options=Adam, settings=AdamSettings, fit=fit_by_adam, tune=tuned_adam)

@@ -5,41 +5,38 @@ from dataclasses import replace
 import torch
 
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.interface import Experts
 from lobal.mixture.adam.objective import mixture_squared_error
 from lobal.mixture.adam.responses import FixedResponses, Responses, SparseResponses
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.training import Trainer
 from lobal.mixture.data import TrainingData
-from lobal.mixture.gate import Gate, SoftmaxGate
+from lobal.mixture.gate import SoftmaxGate
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, exact_experts_on, gate_features_at, spread_points
+from lobal.mixture.start import Start
 
 # The default gate bandwidth in units of the global expert's: the gate varies more slowly than the function. On 11 data
 # sets 2 was mostly better than 15, except for few labels in many columns; 3 itself was not tried.
 GATE_WIDTH = 3.0
 
 
-def fit_by_adam(
-    data: TrainingData,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> FittedMixture:
+def fit_by_adam(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with a softmax gate."""
-    training = adam_settings(settings)
-    prepare = _exact_responses if settings.exact else sparse_responses
-    responses = prepare(data, start, settings, generator)
-    gate_features = gate_features_at(responses.points, gate_width(start, settings), settings, generator)
+    settings, training = start.settings, adam_settings(start.settings)
+    responses: Responses
+    if settings.exact:
+        experts = start.exact_experts(data.points, start.hyperparameters, settings.bandwidths)
+        responses = FixedResponses(data.points, validation_labels(data), experts, data.gate_set)
+    else:
+        responses = sparse_responses(data, start)
+    gate_features = start.gate_features(responses.points, gate_width(start, settings))
     gate = SoftmaxGate.uniform(gate_features, n_experts=len(settings.bandwidths), scale=training.gate_scale)
-    trained = Trainer(responses, gate, training, generator).run(progress)
+    trained = Trainer(responses, gate, training, start.generator).run(progress)
     return FittedMixture(
         Mixture(
-            experts=_final_experts(responses, trained, data, settings, start),
+            experts=_final_experts(responses, trained, data, start),
             gate=trained,
             bandwidths=settings.bandwidths,
             shared_bandwidth=start.shared_bandwidth,
@@ -58,37 +55,20 @@ def gate_width(start: Start, settings: MixtureSettings) -> torch.Tensor:
     return GATE_WIDTH * start.global_bandwidth if settings.gate_bandwidth is None else settings.gate_bandwidth
 
 
-def sparse_responses(
-    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
-) -> SparseResponses:
+def sparse_responses(data: TrainingData, start: Start) -> SparseResponses:
     """Trainable sparse experts on inducing points of their own, and the points in random order."""
-    points = data.for_training()
-    points = points[torch.randperm(len(points), generator=generator).to(points.y.device)]
-    features = WhitenedFeatures.at(
-        spread_points(points, settings.n_inducing, start.shared_bandwidth, settings, generator),
-        bandwidths=settings.bandwidths,
-        shared_bandwidth=start.shared_bandwidth,
-        kernel=settings.kernel,
-    )
+    points, settings = data.for_training(), start.settings
+    points = points[torch.randperm(len(points), generator=start.generator).to(points.y.device)]
+    inducing = start.inducing_points(points, settings.n_inducing, start.shared_bandwidth)
     return SparseResponses(
         points,
         validation_labels(data),
-        features,
+        start.features_at(inducing, settings.bandwidths),
         start.hyperparameters,
         covariance=adam_settings(settings).covariance,
         cache_bytes=settings.cache_bytes,
         is_shuffled=True,
     )
-
-
-def _exact_responses(
-    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
-) -> FixedResponses:
-    del generator  # no inducing points, nothing to draw
-    experts = exact_experts_on(data.points, start.hyperparameters, settings.bandwidths, start, settings)
-    if data.gate_set is not None:
-        return FixedResponses.on_gate_set(data.gate_set, validation_labels(data), experts)
-    return FixedResponses.leave_one_out(data.points, validation_labels(data), experts)
 
 
 def validation_labels(data: TrainingData) -> LabelledSet:
@@ -98,23 +78,19 @@ def validation_labels(data: TrainingData) -> LabelledSet:
     return data.validation
 
 
-def _final_experts(
-    responses: Responses, gate: SoftmaxGate, data: TrainingData, settings: MixtureSettings, start: Start
-) -> Experts:
+def _final_experts(responses: Responses, gate: SoftmaxGate, data: TrainingData, start: Start) -> Experts:
     """The experts to predict with: as trained, conditioned once more, or exact ones in their place."""
-    trained = responses.experts()
+    trained, settings = responses.experts(), start.settings
     if settings.exchange or (settings.refit and settings.exact):
-        points, bandwidths = data.for_final_fit(), settings.bandwidths
-        return exact_experts_on(points, trained.hyperparameters, bandwidths, start, settings)
+        return start.exact_experts(data.for_final_fit(), trained.hyperparameters, settings.bandwidths)
     if not (settings.refit and isinstance(responses, SparseResponses)):
         return trained
     refitted = responses.refit(gate, with_validation=not data.keep_validation)
     if not data.keep_validation:
         return refitted
     # Validation can still tell which inducing values are better; the posterior covariance is kept either way.
-    best = min((refitted, responses.experts()), key=lambda experts: _error(experts, gate, validation_labels(data)))
-    return replace(refitted, whitened_mean=best.whitened_mean)
-
-
-def _error(experts: Experts, gate: Gate, validation: LabelledSet) -> float:
-    return mixture_squared_error(gate(validation.X), experts.mean(validation.X), validation.y, validation.weight).item()
+    validation = validation_labels(data)
+    weights = gate(validation.X)
+    candidates = refitted, responses.experts()
+    errors = [mixture_squared_error(weights, each.mean(validation.X), validation).item() for each in candidates]
+    return replace(refitted, whitened_mean=candidates[errors.index(min(errors))].whitened_mean)

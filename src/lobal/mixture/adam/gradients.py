@@ -12,33 +12,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
+from lobal.core.dataset import LabelledSet
 
 
 class Parameters(NamedTuple):
-    """The trainable parameters of the experts."""
+    """The trainable parameters of the experts, or the derivatives in them."""
 
     whitened_mean: Float[Tensor, "L m"]
     mean: Scalar
     log_scale: Scalar
     log_noise: Scalar  # without effect where the noise is given
-
-
-class Gradients(NamedTuple):
-    """The objective and its derivatives."""
-
-    objective: Scalar
-    channels: Float[Tensor, "b L"]
-    parameters: Parameters
-
-
-class Batch(NamedTuple):
-    """The points of a batch, as far as the objective depends on them."""
-
-    phi: Float[Tensor, "L b m"]  # possibly in lower precision than the labels
-    explained: Float[Tensor, "L b"]  # q
-    y: Float[Tensor, " b"]
-    weight: Float[Tensor, " b"]
-    noise: Float[Tensor, " b"] | None = None  # where it is given
 
 
 def _row_products(rows: Float[Tensor, "L j"], matrices: Float[Tensor, "L j k"]) -> Float[Tensor, "L k"]:
@@ -47,17 +30,26 @@ def _row_products(rows: Float[Tensor, "L j"], matrices: Float[Tensor, "L j k"]) 
 
 
 def elbo_gradients(
-    batch: Batch, gate: Float[Tensor, "b L"], parameters: Parameters, prices: Float[Tensor, " L"], n: int
-) -> Gradients:
-    """The gate-weighted negative ELBO of a batch from n points, with penalised bandwidths, and its gradient."""
+    batch: LabelledSet,
+    phi: Float[Tensor, "L b m"],
+    explained: Float[Tensor, "L b"],
+    gate: Float[Tensor, "b L"],
+    parameters: Parameters,
+    prices: Float[Tensor, " L"],
+    n: int,
+) -> tuple[Scalar, Float[Tensor, "b L"], Parameters]:
+    """The gate-weighted negative ELBO of a batch from n points, with penalised bandwidths, and its gradient.
+
+    That in the gate's channels, then that in the parameters. The features may be in lower precision than the labels.
+    """
     whitened_mean, mean, log_scale, log_noise = parameters
     scale = log_scale.exp()
     noise = log_noise.exp() if batch.noise is None else batch.noise
     omega = batch.weight / batch.weight.sum()
     root = scale.sqrt()
-    latent = root * _row_products(whitened_mean, batch.phi.mT)
+    latent = root * _row_products(whitened_mean, phi.mT)
     residual = batch.y - mean - latent
-    beyond = scale * (1.0 - batch.explained)
+    beyond = scale * (1.0 - explained)
     variance = beyond + noise
     pull = residual / variance  # dP / d mean
     likelihood = residual * pull + variance.log()  # -2 P
@@ -66,14 +58,10 @@ def elbo_gradients(
     weighted = carried * cost
     pushed = carried * pull
     widened = 0.5 * carried * (1.0 / variance - pull.square())  # d objective / d variance
-    inducing = carried.sum(-1)[:, None] / n * whitened_mean - root * _row_products(pushed, batch.phi)
-    return Gradients(
-        objective=weighted.sum(),
-        channels=weighted.mT - gate * weighted.sum(0)[:, None],
-        parameters=Parameters(
-            whitened_mean=inducing,
-            mean=-pushed.sum(),
-            log_scale=(widened * beyond - 0.5 * pushed * latent).sum(),
-            log_noise=(widened * noise).sum() if batch.noise is None else torch.zeros_like(mean),
-        ),
+    slopes = Parameters(
+        whitened_mean=carried.sum(-1)[:, None] / n * whitened_mean - root * _row_products(pushed, phi),
+        mean=-pushed.sum(),
+        log_scale=(widened * beyond - 0.5 * pushed * latent).sum(),
+        log_noise=(widened * noise).sum() if batch.noise is None else torch.zeros_like(mean),
     )
+    return weighted.sum(), weighted.mT - gate * weighted.sum(0)[:, None], slopes

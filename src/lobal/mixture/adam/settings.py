@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from lobal.experts.svgp import InducingCovariance, ZeroCovariance
 from lobal.mixture.adam.objective import Objective, elbo
-from lobal.mixture.adam.responses import CovarianceModel, zero_covariance
 from lobal.mixture.settings import TrainingSettings
 
 
@@ -14,14 +14,14 @@ from lobal.mixture.settings import TrainingSettings
 class AdamSettings(TrainingSettings):
     """How to train; defaults are the paper's for the Doppler experiment (Sec. 5.1) where it names one."""
 
-    kappa: int = 2  # kappa, the terminal number of experts at a point
+    sparsity: int = 2  # kappa, the terminal number of experts at a point
     penalty: float = 0.5  # theta
     batch_size: int = 512  # B
     learning_rate: float = 0.01  # eta_0
     hyperparameter_rate: float = 0.2  # eta_H, relative to eta
     gate_rate: float = 1.0  # eta_G, relative to eta
     gate_scale: float = 10.0  # lambda_G
-    covariance: CovarianceModel = zero_covariance  # S while training
+    covariance: type[InducingCovariance] = ZeroCovariance  # S while training
     gate_noise: float = 0.1  # s_0, standard deviation of the noise on the channels
     gate_noise_decay: float = math.sqrt(0.5)  # eta_s, per epoch
     objective: Objective = elbo
@@ -33,30 +33,3 @@ class AdamSettings(TrainingSettings):
     # An epoch is a pass over the data, or over this many points if there are more.
     epoch_size: int = 8192
     max_epochs: int = 2000
-
-    def __post_init__(self) -> None:
-        positive = (
-            "kappa",
-            "batch_size",
-            "learning_rate",
-            "patience",
-            "epochs_per_kappa",
-            "max_epochs",
-            "epoch_size",
-            "gate_scale",
-        )
-        for name in positive:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must exceed zero, got {getattr(self, name)!r}")
-        for name in ("penalty", "hyperparameter_rate", "gate_rate", "gate_noise"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be at least zero and finite, got {getattr(self, name)!r}")
-        for name in ("gate_noise_decay", "smallest_rate"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie between zero and one, got {getattr(self, name)!r}")
-
-    @property
-    def rates(self) -> tuple[float, float, float, float]:
-        """Learning rates of inducing values, hyperparameters, the gate's values and the gate's means."""
-        eta, eta_H, eta_G = self.learning_rate, self.hyperparameter_rate, self.gate_rate
-        return eta, eta_H * eta, eta_G * eta, eta_H * eta_G * eta

@@ -1,6 +1,5 @@
 """Joint training of gate and experts by Adam, the protocol of Sec. 4.4.2."""
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,10 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
-from lobal.mixture.adam.cuda_graphs import GraphCache
-from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error, small_bandwidth_penalty
-from lobal.mixture.adam.responses import Responses, Rows
-from lobal.mixture.adam.schedules import EpochSampler, KappaSchedule, RateSchedule
+from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error
+from lobal.mixture.adam.responses import Responses, Rows, SparseResponses
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.gate import SoftmaxGate, top_kappa_softmax
 from lobal.mixture.ladder import bandwidth_prices
@@ -29,6 +26,53 @@ class DivergedError(ValueError):
 
 
 @final
+class RateSchedule:
+    """The learning rate: halved when the validation error has not improved for `patience` epochs."""
+
+    def __init__(self, patience: int, smallest_rate: float) -> None:
+        self.rate = 1.0
+        self._patience, self._smallest = patience, smallest_rate
+        self._best, self._waited = math.inf, 0
+
+    def improved(self, error: float) -> bool:
+        """Record an error; true if it is the least so far."""
+        if error < self._best:
+            self._best, self._waited = error, 0
+            return True
+        self._waited += 1
+        if self._waited >= self._patience:
+            self.rate, self._waited = 0.5 * self.rate, 0
+        return False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the rate has fallen below the smallest allowed."""
+        return self.rate < self._smallest
+
+
+@final
+class KappaSchedule:
+    """kappa, which falls from all L experts to its terminal value."""
+
+    def __init__(self, L: int, settings: AdamSettings) -> None:
+        self.kappa, self.terminal = L, min(settings.sparsity, L)
+        # A short training still spends half of its epochs at the terminal kappa.
+        most = max(settings.max_epochs // (2 * max(L - self.terminal, 1)), 1)
+        self._epochs_per_kappa = min(settings.epochs_per_kappa, most)
+
+    def after(self, number: int) -> int:
+        """kappa after the epoch of that number."""
+        if not self.ended and (number + 1) % self._epochs_per_kappa == 0:
+            self.kappa -= 1
+        return self.kappa
+
+    @property
+    def ended(self) -> bool:
+        """Whether kappa is terminal: earlier errors are those of another model and not compared."""
+        return self.kappa <= self.terminal
+
+
+@final
 class Trainer:
     """One training: the leaf tensors, the optimiser and the schedules of gate noise, kappa and eta."""
 
@@ -40,9 +84,9 @@ class Trainer:
         generator: torch.Generator,
         noises: torch.Generator | None = None,
     ) -> None:
-        self.responses, self.settings = responses, settings
-        self._sampler = EpochSampler(responses, settings, generator, noises)
-        self._gate = gate
+        self.responses, self.settings, self._gate = responses, settings, gate
+        # With a generator of its own for the noise, the orders do not depend on how much noise is drawn.
+        self._orders, self._noises = generator, generator if noises is None else noises
         self._phi = gate.features(responses.points.X)[0]
         self._phi_validation = gate.features(responses.validation.X)[0]
         for tensor in (gate.whitened_mean, gate.means):
@@ -50,39 +94,21 @@ class Trainer:
         L, self._noise = len(gate.means), settings.gate_noise
         self._kappa = KappaSchedule(L, settings)
         self._rate = RateSchedule(settings.patience, settings.smallest_rate)
-        self._is_on_gpu = self._phi.device.type == "cuda"
-        self._is_closed_form = settings.objective is elbo and responses.has_closed_form
+        self._closed: SparseResponses | None = None  # the responses, if their gradients have a closed form
+        if isinstance(responses, SparseResponses) and responses.has_closed_form and settings.objective is elbo:
+            self._closed = responses
         self._prices = bandwidth_prices(L, settings.penalty, like=self._phi)
-        self._call = GraphCache(self._phi.device)
-        self._groups = self._parameter_groups()
-        self._optimiser = self._make_optimiser()
+        eta, eta_H, eta_G = settings.learning_rate, settings.hyperparameter_rate, settings.gate_rate
+        inducing, hyperparameters = responses.leaves()
+        self._groups = [
+            (inducing, eta),
+            (hyperparameters, eta_H * eta),
+            ([gate.whitened_mean], eta_G * eta),
+            ([gate.means], eta_H * eta_G * eta),
+        ]
+        groups = [{"params": leaves, "lr": rate, "base": rate} for leaves, rate in self._groups if leaves]
+        self._optimiser = torch.optim.Adam(groups, fused=True)
         self._best = self._state()
-
-    def _parameter_groups(self) -> list[tuple[list[Tensor], float]]:
-        """Leaf tensors and their learning rates: of inducing values, hyperparameters, the gate's values and means."""
-        leaves = (
-            self.responses.inducing_parameters(),
-            self.responses.hyperparameters(),
-            [self._gate.whitened_mean],
-            [self._gate.means],
-        )
-        return [*zip(leaves, self.settings.rates, strict=True)]
-
-    def _make_optimiser(self) -> torch.optim.Adam:
-        # A CUDA graph reads a new rate only from a tensor, which the fused optimiser requires in single precision.
-        rate = (
-            functools.partial(torch.tensor, dtype=torch.float32, device=self._phi.device) if self._is_on_gpu else float
-        )
-        return torch.optim.Adam(
-            [{"params": leaves, "lr": rate(lr), "base": lr} for leaves, lr in self._groups if leaves],
-            capturable=self._is_on_gpu,
-            fused=True,
-        )
-
-    def _set_rate(self) -> None:
-        for group in self._optimiser.param_groups:
-            lr = self._rate.rate * group["base"]
-            group["lr"] = group["lr"].fill_(lr) if self._is_on_gpu else lr
 
     def _leaves(self) -> list[Tensor]:
         return [tensor for leaves, _ in self._groups for tensor in leaves]
@@ -108,16 +134,21 @@ class Trainer:
         for number in range(self.settings.max_epochs):
             passed = self._pass(*drawn)
             kappa = self._kappa.after(number)
-            seen = self._validated()
+            seen = self.validation_error()
             drawn = self._draw()  # while a GPU is still busy
             objective, error = torch.stack([passed, seen]).tolist()
-            self._check(objective)
+            if not math.isfinite(objective):
+                rate = self.settings.learning_rate
+                raise DivergedError(
+                    f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}"
+                )
             if not self._kappa.ended or self._rate.improved(error):
                 self._best = self._state()
             yield Epoch(number, kappa, self._rate.rate, objective, error)
             if self._rate.finished:
                 break
-            self._set_rate()
+            for group in self._optimiser.param_groups:
+                group["lr"] = self._rate.rate * group["base"]
 
     def best_error(self, epochs: Sequence[Epoch]) -> float:
         """The least validation error of these epochs at the terminal kappa; infinite if there is none."""
@@ -135,48 +166,42 @@ class Trainer:
             kappa=self._kappa.kappa,
         )
 
-    def _check(self, objective: float) -> None:
-        if not math.isfinite(objective):
-            rate = self.settings.learning_rate
-            raise DivergedError(
-                f"training diverged: the objective became {objective}; lower learning_rate, now {rate:g}"
-            )
-
     def _draw(self) -> tuple[Int[Tensor, " n"], Float[Tensor, "n L"]]:
-        """The rows of an epoch, and the noise on their channels."""
-        order, L = self._sampler.order().to(self._phi.device), len(self._gate.means)
+        """The rows of an epoch in random order, and the noise on their channels.
+
+        Points that are shuffled already are traversed from a random row on, so that no features have to be copied.
+        """
+        n, L, device = len(self.responses.points), len(self._gate.means), self._phi.device
+        size = min(n, self.settings.epoch_size)
+        if self.responses.is_shuffled:
+            order = (torch.randint(n, (), generator=self._orders) + torch.arange(size)) % n
+        else:
+            order = torch.randperm(n, generator=self._orders)[:size]
         if self._noise < NO_NOISE:
-            return order, self._phi.new_zeros(len(order), L)
-        noise = self._noise * self._sampler.noise(L, self._phi.dtype)
+            return order.to(device), self._phi.new_zeros(size, L)
+        noise = self._noise * torch.randn(size, L, generator=self._noises, dtype=self._phi.dtype)
         self._noise *= self.settings.gate_noise_decay
-        return order, noise.to(self._phi.device)
+        return order.to(device), noise.to(device)
 
     def _pass(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
-        """One step for every batch."""
-        if not self._is_closed_form:
-            return self._steps(order, noise)
-        return self._call("epoch", self._kappa.kappa, self._steps, order, noise)
-
-    def _steps(self, order: Int[Tensor, " n"], noise: Float[Tensor, "n L"]) -> Scalar:
         """One step for every batch of the rows; the mean objective."""
         size = self.settings.batch_size
         batches = zip(map(_as_slice, order.split(size)), noise.split(size), strict=True)
         return torch.stack([self._step(rows, batch_noise) for rows, batch_noise in batches]).mean(0)
 
-    def _validated(self) -> Scalar:
-        return self._call("validation", self._kappa.kappa, self._validation)
-
     def _step(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
-        objective = (self._closed_form if self._is_closed_form else self._by_autograd)(rows, noise)
+        objective = (
+            self._by_autograd(rows, noise) if self._closed is None else self._closed_form(self._closed, rows, noise)
+        )
         self._optimiser.step()
         return objective
 
     @torch.no_grad()
-    def _closed_form(self, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
+    def _closed_form(self, responses: SparseResponses, rows: Rows, noise: Float[Tensor, "b L"]) -> Scalar:
         """The objective of a batch; gradients from their formulas."""
         phi = self._phi[rows]
         gate = top_kappa_softmax(self._gate.channels(phi) + noise, self._kappa.kappa)
-        objective, slope = self.responses.elbo_gradients(rows, gate, self._prices)
+        objective, slope = responses.elbo_gradients(rows, gate, self._prices)
         self._gate.whitened_mean.grad = self._gate.scale.sqrt() * (slope.mT @ phi)
         self._gate.means.grad = slope.sum(0)
         return objective
@@ -187,25 +212,20 @@ class Trainer:
         points = self.responses.points
         batch = points[rows]
         loss = self.settings.objective(gate, self.responses.at(rows), batch, self.responses.divergence(), len(points))
-        loss = loss + self.settings.penalty * small_bandwidth_penalty(expert_shares(gate, batch.weight))
+        loss = loss + expert_shares(gate, batch.weight) @ self._prices
         self._optimiser.zero_grad()
         loss.backward()
         return loss.detach()
 
-    def validation_error(self) -> float:
-        """Importance-weighted root mean squared error of the mixture on the validation set."""
-        return self._validation().item()
-
     @torch.no_grad()
-    def _validation(self) -> Scalar:
+    def validation_error(self) -> Scalar:
+        """Importance-weighted root mean squared error of the mixture on the validation set."""
         gate = top_kappa_softmax(self._gate.channels(self._phi_validation), self._kappa.kappa)
-        validation = self.responses.validation
-        error = mixture_squared_error(gate, self.responses.validation_mean(), validation.y, validation.weight)
-        return error.sqrt()
+        return mixture_squared_error(gate, self.responses.validation_mean(), self.responses.validation).sqrt()
 
 
 def _as_slice(rows: Int[Tensor, " b"]) -> Rows:
-    """Consecutive rows as a slice, which copies nothing; on a GPU as they are, since a CUDA graph cannot know them."""
+    """Consecutive rows as a slice, which copies nothing; on a GPU as they are, since looking at them takes time."""
     if rows.device.type != "cpu":
         return rows
     run = slice(int(rows[0]), int(rows[0]) + len(rows))

@@ -24,7 +24,7 @@ from lobal.mixture.data import TrainingData
 from lobal.mixture.ladder import CHANGES, extended, largest_useful, trimmed
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
-from lobal.mixture.tuning_record import Decision, Report, Trial, Tuned, Value
+from lobal.mixture.tuning_record import Decision, Trial, Tuned, Value
 
 logger = logging.getLogger(__name__)
 
@@ -42,24 +42,16 @@ FIRST_GATE_NOISE, GATE_NOISES = 0.1, (0.0, 0.3, 1.0)  # s_0
 SPARSITIES = (4, 3, 2, 1)  # kappa
 
 
-def tuned_adam(
-    data: TrainingData,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    budget: int,
-    report: Report | None,
-) -> Tuned:
-    """Algorithm 2, with at most `budget` trainings."""
+def tuned_adam(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
+    """Algorithm 2, about fifty trainings."""
     if settings.exact:
         raise ValueError("tuning='full' under Adam needs sparse experts, got exact ones; use tuning='off'")
     validation_labels(data)  # raises an error if there are none
-    tuning = _Tuning(data, settings, generator, budget, report)
+    tuning = _Tuning(data, settings, generator)
     tuning.choose_rates()
     tuning.begin_mixture()
     tuning.choose_gate()
-    tuning.choose_penalty()
-    tuning.move_ladder()
-    tuning.choose_gate_noise()
+    tuning.choose_penalty_ladder_and_noise()
     tuning.lower_sparsity()
     return Tuned(tuning.better_settings(), tuning.decisions)
 
@@ -68,20 +60,13 @@ def tuned_adam(
 class _Tuning:
     """The incumbent settings, their outcome, and the decisions that led to them."""
 
-    def __init__(
-        self,
-        data: TrainingData,
-        settings: MixtureSettings,
-        generator: torch.Generator,
-        budget: int,
-        report: Report | None,
-    ) -> None:
+    def __init__(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> None:
         self.decisions: list[Decision] = []
-        self._given, self._report = settings, report
+        self._given = settings
         self._points = data.for_training()
         start = global_start(data.points, settings, generator)
         self._start = start
-        self._candidates = CandidateTrainer(data, start, generator, budget)
+        self._candidates = CandidateTrainer(data, start, generator)
         n, m_E = len(self._points), min(len(self._points), settings.n_inducing)
         m_G = min(max(n // 4, 1), settings.n_gate_inducing)
         self._settings = replace(settings, shared_bandwidth=start.shared_bandwidth, n_inducing=m_E, n_gate_inducing=m_G)
@@ -94,7 +79,7 @@ class _Tuning:
         n, ladder = len(self._points), self._given.bandwidths
         self._settings = self._with(
             bandwidths=torch.ones_like(ladder[:1]),
-            kappa=1,
+            sparsity=1,
             penalty=0.0,
             hyperparameter_rate=FIRST_HYPERPARAMETER_RATE,
             batch_size=n,
@@ -109,13 +94,11 @@ class _Tuning:
     def _choose_learning_rate(self) -> None:
         """Upwards while the objective falls in all first epochs, then downwards while that validates better."""
         trials: list[Trial] = []
-        for rate in LEARNING_RATES[: self._candidates.left]:
+        for rate in LEARNING_RATES:
             outcome = self._try_rate(rate, trials, probe=rate != LEARNING_RATES[-1])
             if outcome.end != "interrupted":
                 break
         for rate in reversed(LEARNING_RATES[: len(trials) - 1]):
-            if not self._candidates.left:
-                break
             outcome = self._try_rate(rate, trials)
             if self._best is not None and outcome is not self._best:
                 break
@@ -134,16 +117,15 @@ class _Tuning:
         self._settings = self._with(
             gate_bandwidth=gate_width(self._start, self._given),
             gate_scale=FIRST_GATE_SCALE,
-            kappa=len(self._given.bandwidths),
+            sparsity=len(self._given.bandwidths),
             gate_rate=FIRST_GATE_RATE,
             penalty=self._in_units(FIRST_PENALTY),
             gate_noise=FIRST_GATE_NOISE,
         )
         self._best = None
-        if self._candidates.left:
-            outcome, L = self._candidates.run(self._settings), len(self._given.bandwidths)
-            self._take(self._settings, outcome)
-            self._note("L", [outcome.as_trial(L)], L)
+        outcome, L = self._candidates.run(self._settings), len(self._given.bandwidths)
+        self._take(self._settings, outcome)
+        self._note("L", [outcome.as_trial(L)], L)
 
     def choose_gate(self) -> None:
         """Lines 16 and 17: sigma_G and lambda_G on a grid, then eta_G downwards."""
@@ -157,21 +139,14 @@ class _Tuning:
             self._compare("lambda_G", FIRST_GATE_SCALE, scales)
         self._compare("eta_G", FIRST_GATE_RATE, [(rate, {"gate_rate": rate}) for rate in GATE_RATES], while_better=True)
 
-    def choose_penalty(self) -> None:
-        """Line 18: theta."""
+    def choose_penalty_ladder_and_noise(self) -> None:
+        """Line 18: theta; more bandwidths beyond ends that are in use, fewer at ends that are not; s_0."""
         values = [self._in_units(penalty) for penalty in PENALTIES]
         self._compare("theta", self._training.penalty, [(value, {"penalty": value}) for value in values])
-
-    def move_ladder(self) -> None:
-        """Line 18: more bandwidths beyond ends that are in use, fewer at ends that are not."""
-        if not self._given.adaptive:
-            return
-        largest = largest_useful(scale_inputs(self._points.X, self._start.shared_bandwidth))
-        self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
-        self._change_ladder(trimmed, self._is_as_good)
-
-    def choose_gate_noise(self) -> None:
-        """Line 18: s_0."""
+        if self._given.adaptive:
+            largest = largest_useful(scale_inputs(self._points.X, self._start.shared_bandwidth))
+            self._change_ladder(lambda ladder, shares: extended(ladder, shares, largest), self._is_better)
+            self._change_ladder(trimmed, self._is_as_good)
         self._compare("s_0", FIRST_GATE_NOISE, [(noise, {"gate_noise": noise}) for noise in GATE_NOISES])
 
     def lower_sparsity(self) -> None:
@@ -180,17 +155,17 @@ class _Tuning:
             return
         L = len(self._settings.bandwidths)
         begin, trials = self._best.state, [self._best.as_trial(L, known=True)]
-        for kappa in [L, *(kappa for kappa in SPARSITIES if kappa < L)][: self._candidates.left]:
-            candidate = self._with(kappa=kappa, epochs_per_kappa=1, gate_noise=0.0)
+        for kappa in [L, *(kappa for kappa in SPARSITIES if kappa < L)]:
+            candidate = self._with(sparsity=kappa, epochs_per_kappa=1, gate_noise=0.0)
             outcome = self._candidates.run(candidate, begin=begin)
             trials.append(outcome.as_trial(kappa))
             if kappa == L:
                 self._best = outcome if self._is_better(outcome) else self._best
             elif self._is_as_good(outcome):
-                self._settings = self._with(kappa=kappa)
+                self._settings = self._with(sparsity=kappa)
             else:
                 break
-        self._note("kappa", trials, self._training.kappa)
+        self._note("kappa", trials, self._training.sparsity)
 
     def better_settings(self) -> MixtureSettings:
         """The incumbent, or the given settings if these validated better."""
@@ -215,7 +190,7 @@ class _Tuning:
             return
         trials, chosen = [self._best.as_trial(incumbent, known=True)], incumbent
         # Each is a change of the incumbent at the time when the comparison begins.
-        tried = [(value, self._with(**changes)) for value, changes in candidates][: self._candidates.left]
+        tried = [(value, self._with(**changes)) for value, changes in candidates]
         for value, candidate in tried:
             outcome = self._candidates.run(candidate, untrained=untrained)
             trials.append(outcome.as_trial(value))
@@ -232,13 +207,13 @@ class _Tuning:
         is_accepted: Callable[[Outcome], bool],
     ) -> None:
         for _ in range(CHANGES):
-            if self._best is None or self._best.shares is None or not self._candidates.left:
+            if self._best is None or self._best.shares is None:
                 return
             ladder = self._settings.bandwidths
             other = changed(ladder, self._best.shares)
             if len(other) == len(ladder):
                 return
-            candidate = self._with(bandwidths=other, kappa=len(other))
+            candidate = self._with(bandwidths=other, sparsity=len(other))
             outcome = self._candidates.run(candidate)
             before = tuple(ladder.tolist())
             trials = [self._best.as_trial(before, known=True), outcome.as_trial(tuple(other.tolist()))]
@@ -273,10 +248,5 @@ class _Tuning:
         return penalty if self._training.objective is elbo else SQUARED_PENALTY * penalty
 
     def _note(self, varied: str, trials: list[Trial], chosen: Value) -> None:
-        if not trials:
-            return
-        decision = Decision(varied, tuple(trials), chosen)
         logger.info("%s: %s of %s", varied, chosen, [trial.value for trial in trials])
-        self.decisions.append(decision)
-        if self._report is not None:
-            self._report(decision)
+        self.decisions.append(Decision(varied, tuple(trials), chosen))

@@ -7,8 +7,9 @@ from lobal.mixture.analytic.fit import fit_analytic
 from lobal.mixture.analytic.settings import GATE_SCALE, AnalyticSettings
 from lobal.mixture.analytic.tuning import tuned_analytic
 from lobal.mixture.checks import not_negative, positive
-from lobal.mixture.engine import Engine, EngineOptions
+from lobal.mixture.engine import EngineOptions, Fit, Tune
 from lobal.mixture.progress import Epoch
+from lobal.mixture.settings import TrainingSettings
 
 
 @final
@@ -32,6 +33,9 @@ class Analytic(EngineOptions):
         Analytic(gate_scale=10.0)
     """
 
+    settings: ClassVar[type[TrainingSettings]] = AnalyticSettings
+    fit_mixture: ClassVar[Fit] = staticmethod(fit_analytic)
+    tune: ClassVar[Tune] = staticmethod(tuned_analytic)
     exact_by_default: ClassVar[bool] = True
     can_estimate_noise: ClassVar[bool] = True
 
@@ -58,6 +62,3 @@ class Analytic(EngineOptions):
 
     def status(self, epoch: Epoch) -> str:
         return f"round {epoch.number + 1}, leave-one-out RMSE {epoch.validation_error:.4f}"
-
-
-ANALYTIC = Engine(options=Analytic, settings=AnalyticSettings, fit=fit_analytic, tune=tuned_analytic)

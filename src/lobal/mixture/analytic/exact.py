@@ -1,9 +1,12 @@
 """The analytic engine on exact experts: the gate learns from their leave-one-out predictions."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
+from lobal.core.kernels import scale_inputs
+from lobal.experts.exact import neighbourhoods
 from lobal.experts.leave_one_out import exact_leave_one_out, leave_one_out_among_neighbours
 from lobal.mixture.analytic.gate_choice import best_gate, best_gate_features, measures
 from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
@@ -12,33 +15,26 @@ from lobal.mixture.data import TrainingData
 from lobal.mixture.ladder import CHANGES, in_use
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
-from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, exact_experts_on
+from lobal.mixture.start import Start
 
 # The most labels in a neighbourhood of the pilot, which costs O(L n NEIGHBOURS^2).
 NEIGHBOURS = 512
 
 
-def fit_exact(
-    data: TrainingData,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> FittedMixture:
+def fit_exact(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture of exact experts.
 
     They cost O(L n^3) and are fitted only once: bandwidths and noise come from a pilot.
     """
-    plan, gates = first_plan(data, start, settings, generator)
-    if settings.pilot:
-        plan = _pilot(plan, start, settings)
+    plan, gates = first_plan(data, start)
+    if start.settings.pilot:
+        plan = _pilot(plan, start)
     points, bandwidths, hyperparameters, gate_features, training = plan
-    experts = exact_experts_on(points, hyperparameters, bandwidths, start, settings)
+    experts = start.exact_experts(points, hyperparameters, bandwidths)
     predictions = exact_leave_one_out(experts)
-    if settings.pilot:
+    if start.settings.pilot:
         utility = utilities(predictions, points.y, training)
-        gate_features = best_gate_features(gates, points, utility, training, generator)
+        gate_features = best_gate_features(gates, points, utility, training, start.generator)
     else:
         training = replace(training, compared=False)
     trained = best_gate(gate_features, points, predictions, hyperparameters, training)
@@ -49,34 +45,27 @@ def fit_exact(
     return FittedMixture(mixture, trained.residual)
 
 
-def _pilot(plan: Plan, start: Start, settings: MixtureSettings) -> Plan:
-    """A plan with the bandwidths that are in use and the noise, from predictions within neighbourhoods.
+def _pilot(plan: Plan, start: Start) -> Plan:
+    """A plan with the bandwidths in use, with or without the price of leverage, and the noise, from neighbourhoods.
 
-    A bandwidth is in use if it is with or without the price of leverage. The noise is updated once, from the global
-    expert's: further updates converge slowly where there is none, towards experts that are too certain for their
-    likelihoods to be compared.
+    The noise is updated once: without noise, further updates converge slowly to experts that are too certain.
     """
     points, longer, hyperparameters, gate_features, training = plan
     phi = gate_features(points.X)[0]
+    groups = neighbourhoods(scale_inputs(points.X, start.shared_bandwidth), NEIGHBOURS)
     for _ in range(CHANGES):
         bandwidths = longer
-        predictions = leave_one_out_among_neighbours(
-            points,
-            hyperparameters,
-            bandwidths=bandwidths,
-            shared_bandwidth=start.shared_bandwidth,
-            kernel=settings.kernel,
-            most=NEIGHBOURS,
-        )
+        fitted = partial(start.exact_experts, bandwidths=bandwidths)
+        predictions = leave_one_out_among_neighbours(points, hyperparameters, groups, fitted)
         both = measures(training)[:2]  # with the price of leverage and without
         fits = [fit_gate(gate_features, phi, points, predictions, hyperparameters, measure) for measure in both]
         shares = torch.stack([fit.shares for fit in fits]).amax(dim=0)
-        longer = extended_ladder(bandwidths, shares, points, start, settings)
+        longer = extended_ladder(bandwidths, shares, points, start)
         if len(longer) == len(bandwidths):
             break
     if points.noise is None:
         everything = torch.ones_like(predictions.mean)  # is explained by as many inducing points as labels
         noise = updated_noise(hyperparameters, everything, predictions, points, fits[0].gate.at_features(phi))
         hyperparameters = hyperparameters._replace(noise=noise)
-    used = in_use(bandwidths, shares) if settings.adaptive else bandwidths
+    used = in_use(bandwidths, shares) if start.settings.adaptive else bandwidths
     return plan._replace(bandwidths=used, hyperparameters=hyperparameters)

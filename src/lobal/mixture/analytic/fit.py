@@ -1,23 +1,13 @@
 """The analytic engine from labelled data to a fitted mixture, on sparse or exact experts."""
 
-import torch
-
 from lobal.mixture.analytic.exact import fit_exact
 from lobal.mixture.analytic.sparse import fit_sparse
 from lobal.mixture.data import TrainingData
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Progress
-from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import Start
 
 
-def fit_analytic(
-    data: TrainingData,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> FittedMixture:
+def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with an ordinal gate."""
-    fit = fit_exact if settings.exact else fit_sparse
-    return fit(data, start, settings, generator, progress)
+    return (fit_exact if start.settings.exact else fit_sparse)(data, start, progress)

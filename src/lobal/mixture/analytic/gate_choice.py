@@ -33,11 +33,7 @@ def best_gate_features(
     settings: AnalyticSettings,
     generator: torch.Generator,
 ) -> WhitenedFeatures:
-    """The features whose gate selects the experts of greatest utility at points that it was not fitted to.
-
-    `candidates` go from the smoothest gate to the least smooth; to be chosen, one has to be better than the best before
-    it by more than the standard error of the difference.
-    """
+    """The features, from the smoothest gate on, whose gate selects the best experts at points it was not fitted to."""
     if len(candidates) == 1:
         return candidates[0]
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(utility.device)
@@ -55,11 +51,9 @@ def best_gate(
 ) -> Trained:
     """The gate fitted by the measure of the experts that predicts held-out labels best.
 
-    With little noise, likelihoods of experts that share one noise variance are a poor measure of their errors, and the
-    price of leverage rules out bandwidths that are small enough. So likelihoods without the price and squared errors
-    are tried too, and used if held-out squared errors are smaller by more than the standard error. A single expert is
-    used for all points under the same condition: then the local bandwidth is constant, and an active learner cannot
-    tell complex regions from simple ones.
+    With little noise, likelihoods are a poor measure, and the price of leverage rules out bandwidths that are small
+    enough. So likelihoods without the price, squared errors and a single expert for all points are tried too, and used
+    if held-out squared errors are smaller by more than the standard error.
     """
     phi = features(points.X)[0]
     if not settings.compared:

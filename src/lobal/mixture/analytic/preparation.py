@@ -15,7 +15,7 @@ from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.data import TrainingData
 from lobal.mixture.ladder import extended, largest_useful
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, gate_features_at, with_known_noise
+from lobal.mixture.start import Start, with_known_noise
 
 # Gate bandwidths in units of the global expert's, from the smoothest to the least smooth, compared on held-out points.
 GATE_WIDTHS = (30.0, 10.0, 3.0)
@@ -31,13 +31,12 @@ class Plan(NamedTuple):
     training: AnalyticSettings
 
 
-def first_plan(
-    data: TrainingData, start: Start, settings: MixtureSettings, generator: torch.Generator
-) -> tuple[Plan, list[WhitenedFeatures]]:
+def first_plan(data: TrainingData, start: Start) -> tuple[Plan, list[WhitenedFeatures]]:
     """The plan without a pilot, which has the gate of middle width, and the features of all candidate gates."""
-    training = analytic_settings(settings)
-    points = training_points(data, training)
-    gates = _gate_candidates(points, start, settings, generator)
+    settings, training = start.settings, analytic_settings(start.settings)
+    points, given = training_points(data, training), settings.gate_bandwidth
+    widths = [width * start.global_bandwidth for width in GATE_WIDTHS] if given is None else [given]
+    gates = [start.gate_features(points, width) for width in widths]
     hyperparameters = with_known_noise(start.hyperparameters, points)
     return Plan(points, settings.bandwidths, hyperparameters, gates[len(gates) // 2], training), gates
 
@@ -54,20 +53,10 @@ def training_points(data: TrainingData, training: AnalyticSettings) -> LabelledS
     return points if training.weighted else replace(points, weight=torch.ones_like(points.weight))
 
 
-def _gate_candidates(
-    points: LabelledSet, start: Start, settings: MixtureSettings, generator: torch.Generator
-) -> list[WhitenedFeatures]:
-    """Features of the candidate gates; of one gate if its bandwidth is given."""
-    if settings.gate_bandwidth is not None:
-        return [gate_features_at(points, settings.gate_bandwidth, settings, generator)]
-    widths = [width * start.global_bandwidth for width in GATE_WIDTHS]
-    return [gate_features_at(points, width, settings, generator) for width in widths]
-
-
 def extended_ladder(
-    bandwidths: Bandwidths, shares: Float[Tensor, " L"], points: LabelledSet, start: Start, settings: MixtureSettings
+    bandwidths: Bandwidths, shares: Float[Tensor, " L"], points: LabelledSet, start: Start
 ) -> Float[Tensor, " longer"]:
     """The ladder extended beyond the ends that are in use, if it is adaptive."""
-    if not settings.adaptive:
+    if not start.settings.adaptive:
         return bandwidths
     return extended(bandwidths, shares, largest_useful(scale_inputs(points.X, start.shared_bandwidth)))

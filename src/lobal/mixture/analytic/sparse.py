@@ -1,7 +1,6 @@
 """The analytic engine on sparse experts."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -10,10 +9,9 @@ from torch import Tensor
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.features import StoredFeatures
-from lobal.experts.fitc import inducing_covariance
 from lobal.experts.interface import Experts
 from lobal.experts.leave_one_out import condition, sparse_leave_one_out
-from lobal.experts.svgp import SparseExperts
+from lobal.experts.svgp import FullCovariance, SparseExperts
 from lobal.mixture.analytic.gate_choice import best_gate_features, squared_if_clearly_better
 from lobal.mixture.analytic.preparation import Plan, extended_ladder, first_plan
 from lobal.mixture.analytic.training import Trained, train, utilities
@@ -22,8 +20,7 @@ from lobal.mixture.gate import Gate
 from lobal.mixture.ladder import CHANGES, trimmed
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.progress import Progress
-from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import Start, exact_experts_on, spread_points, with_known_noise
+from lobal.mixture.start import Start, with_known_noise
 
 # The pilot's points: one in so many, but not fewer than a training needs to find the bandwidths.
 PILOT_SHARE = 4
@@ -34,71 +31,52 @@ MOST_COLUMNS = 2
 LARGEST_LOG_DENSITY = 3.0
 
 
-class _Fit(NamedTuple):
-    stored: StoredFeatures
-    trained: Trained
-
-
-def fit_sparse(
-    data: TrainingData,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> FittedMixture:
+def fit_sparse(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture of sparse experts."""
-    plan, gates = first_plan(data, start, settings, generator)
+    plan, gates = first_plan(data, start)
+    settings = start.settings
     if settings.pilot and (settings.adaptive or len(gates) > 1):
-        plan = _pilot(plan, gates, start, settings, generator, progress)
-    stored, trained = _train(plan, settings.n_inducing, start, settings, generator, progress)
+        plan = _pilot(plan, gates, start, progress)
+    stored, trained = _train(plan, settings.n_inducing, start, progress)
     bandwidths = stored.features.bandwidths
     if settings.exchange:
-        points = data.for_final_fit()
-        experts: Experts = exact_experts_on(points, trained.hyperparameters, bandwidths, start, settings)
+        experts: Experts = start.exact_experts(data.for_final_fit(), trained.hyperparameters, bandwidths)
     else:
         weights = trained.gate(plan.points.X) if settings.refit else None
-        conditioned = condition(stored, plan.points, trained.hyperparameters, weights)
+        factor, mean = condition(stored, plan.points, trained.hyperparameters, weights)
         experts = SparseExperts(
             features=stored.features,
             hyperparameters=trained.hyperparameters,
-            whitened_mean=conditioned.whitened_mean,
-            covariance=inducing_covariance(conditioned.equations),
+            whitened_mean=mean,
+            covariance=FullCovariance.best(factor),
         )
     shared = start.shared_bandwidth
     mixture = Mixture(experts=experts, gate=trained.gate, bandwidths=bandwidths, shared_bandwidth=shared)
     return FittedMixture(mixture, trained.residual)
 
 
-def _pilot(
-    plan: Plan,
-    gates: list[WhitenedFeatures],
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> Plan:
+def _pilot(plan: Plan, gates: list[WhitenedFeatures], start: Start, progress: Progress | None) -> Plan:
     """A better plan, from a training on a subset of the points with half the inducing points, 1/16 of the work.
 
     It finds the ladder of bandwidths, the gate's bandwidth, the initial noise, how to compare experts and, unless the
     points have weights for that, where the inducing points should lie.
     """
-    points = plan.points
+    points, generator = plan.points, start.generator
     n_few = max(len(points) // PILOT_SHARE, min(len(points), SMALLEST_PILOT))
     few = points[torch.randperm(len(points), generator=generator)[:n_few].to(points.y.device)]
     small = plan._replace(points=few, hyperparameters=with_known_noise(start.hyperparameters, few))
-    pilot = _train(small, max(settings.n_inducing // 2, 1), start, settings, generator, progress)
-    trained = pilot.trained
-    if settings.adaptive:
-        plan = plan._replace(bandwidths=trimmed(pilot.stored.features.bandwidths, trained.shares))
+    stored, trained = _train(small, max(start.settings.n_inducing // 2, 1), start, progress)
+    if start.settings.adaptive:
+        plan = plan._replace(bandwidths=trimmed(stored.features.bandwidths, trained.shares))
     if points.noise is None:
         plan = plan._replace(hyperparameters=trained.hyperparameters)
-    conditioned = condition(pilot.stored, few, trained.hyperparameters)
-    predictions = sparse_leave_one_out(pilot.stored, few, trained.hyperparameters, conditioned)
+    conditioned = condition(stored, few, trained.hyperparameters)
+    predictions = sparse_leave_one_out(stored, few, trained.hyperparameters, conditioned)
     training = squared_if_clearly_better(plan.gate, few, predictions, plan.training)
     utility = trained.utility if training is plan.training else utilities(predictions, few.y, training)
     gate = best_gate_features(gates, few, utility, training, generator)
     if points.spread is None:
-        weight = inducing_weight(trained.gate, pilot.stored.features.bandwidths, points.X)
+        weight = inducing_weight(trained.gate, stored.features.bandwidths, points.X)
         plan = plan._replace(points=replace(points, spread=weight))
     return plan._replace(gate=gate, training=training)
 
@@ -110,26 +88,17 @@ def inducing_weight(gate: Gate, bandwidths: Bandwidths, X: Float[Tensor, "n d"])
     return log_density.clamp(-LARGEST_LOG_DENSITY, LARGEST_LOG_DENSITY).exp()
 
 
-def _train(
-    plan: Plan,
-    n_inducing: int,
-    start: Start,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> _Fit:
+def _train(plan: Plan, n_inducing: int, start: Start, progress: Progress | None) -> tuple[StoredFeatures, Trained]:
     """Place inducing points and train; as long as an end of the ladder is in use, extend it and train again."""
     points, bandwidths, hyperparameters, gate_features, training = plan
-    shared = start.shared_bandwidth
-    inducing = spread_points(points, n_inducing, shared, settings, generator)
+    inducing = start.inducing_points(points, n_inducing, start.shared_bandwidth)
     for _ in range(CHANGES):
-        features = WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=settings.kernel)
-        stored = StoredFeatures(features, points.X, settings.cache_bytes)
+        stored = StoredFeatures(start.features_at(inducing, bandwidths), points.X, start.settings.cache_bytes)
         trained = train(stored, points, gate_features, hyperparameters, training, progress)
         # A bandwidth too small for the inducing points explains nothing, which is no reason to try a smaller one.
         resolved = (trained.gate(points.X).mT * stored.explained).mean(dim=1)
-        longer = extended_ladder(bandwidths, resolved, points, start, settings)
+        longer = extended_ladder(bandwidths, resolved, points, start)
         if len(longer) == len(bandwidths):
             break
         bandwidths, hyperparameters = longer, trained.hyperparameters
-    return _Fit(stored, trained)
+    return stored, trained

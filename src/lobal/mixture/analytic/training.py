@@ -139,8 +139,7 @@ def updated_noise(
 ) -> Scalar:
     """The noise variance of greatest gate-weighted leave-one-out likelihood, for fixed leverages.
 
-    The predictive variance is (lambda (1 - q) + v) times a factor that the leverages determine. The derivative of the
-    likelihood in log v changes its sign between a thousandth and a thousand times the present noise.
+    The predictive variance is (lambda (1 - q) + v) times a factor that the leverages determine.
     """
     s = fitc_variance(explained, hyperparameters)
     gap, growth = s - hyperparameters.noise, predictions.variance / s

@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import product
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from lobal.core.comparison import is_better
 from lobal.experts.leave_one_out import LeaveOneOut
@@ -21,39 +19,29 @@ from lobal.mixture.analytic.ordinal import FOLDS
 from lobal.mixture.analytic.preparation import analytic_settings, training_points
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.data import TrainingData
-from lobal.mixture.gate import features_of
 from lobal.mixture.leave_one_out import left_out_by_expert
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
-from lobal.mixture.tuning_record import Decision, Report, Trial, Tuned
+from lobal.mixture.tuning_record import Decision, Trial, Tuned
 
 PRICES = (1.0, 4.0, 16.0)
 GATE_SCALES = (1.0, 4.0, 16.0)  # lambda_G, in squared steps of the ladder
 
 
-def tuned_analytic(
-    data: TrainingData,
-    settings: MixtureSettings,
-    generator: torch.Generator,
-    budget: int,
-    report: Report | None,
-) -> Tuned:
+def tuned_analytic(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
     """The settings with the price and lambda_G that predict held-out points best, and the ladder of the first fit."""
     training = analytic_settings(settings)
     start = global_start(data.points, settings, generator)
-    mixture = fit_analytic(data, start, replace(settings, exchange=False), generator, None).mixture
+    mixture = fit_analytic(data, replace(start, settings=replace(settings, exchange=False)), None).mixture
     points = training_points(data, training)
     predictions = left_out_by_expert(mixture, points)
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(points.y.device)
     predictions = LeaveOneOut(*(values[:, rows] for values in predictions))
-    candidates = _candidates(training)[:budget]
-    gate_features = features_of(mixture.gate)
+    candidates = _candidates(training)
+    gate_features = mixture.gate.features
     losses = [held_out_losses(gate_features, points[rows], predictions, candidate) for candidate in candidates]
     least = min(range(len(losses)), key=lambda number: losses[number].mean().item())
     best = least if is_better(losses[least], losses[0]) else 0
-    decision = _decision(candidates, losses, best)
-    if report is not None:
-        report(decision)
     found = replace(
         settings,
         training=candidates[best],
@@ -61,7 +49,9 @@ def tuned_analytic(
         shared_bandwidth=mixture.shared_bandwidth,
         gate_bandwidth=gate_features.shared_bandwidth,
     )
-    return Tuned(found, [decision])
+    values = [(candidate.price, candidate.gate_scale) for candidate in candidates]
+    trials = (Trial(v, loss.mean().sqrt().item(), FOLDS, "finished") for v, loss in zip(values, losses, strict=True))
+    return Tuned(found, [Decision("price of leverage, lambda_G", tuple(trials), values[best])])
 
 
 def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
@@ -73,10 +63,3 @@ def _candidates(training: AnalyticSettings) -> list[AnalyticSettings]:
     prices = PRICES if training.penalty is None else (training.price,)
     grid = [replace(training, price=price, gate_scale=scale) for price, scale in product(prices, GATE_SCALES)]
     return [training, *(candidate for candidate in grid if candidate != training)]
-
-
-def _decision(candidates: list[AnalyticSettings], losses: list[Float[Tensor, " n"]], best: int) -> Decision:
-    values = [(candidate.price, candidate.gate_scale) for candidate in candidates]
-    errors = [loss.mean().sqrt().item() for loss in losses]
-    trials = tuple(Trial(value, error, FOLDS, "finished") for value, error in zip(values, errors, strict=True))
-    return Decision("price of leverage, lambda_G", trials, values[best])

@@ -9,5 +9,5 @@ Start with `training.py`, which wires everything else.
 - `expert.py`, `sparse.py`: dense and sparse experts; `solver.py`: conjugate gradients; `prediction.py`: predictions
 - `trials.py`: bandwidth and noise of one expert by validation
 - `gate.py`, `mixture.py`: the gate and its fit, the mixture of experts
-- `forcefield.py`: the trained `ForceField`, saved and loaded; `evaluation.py`: its errors; `calculator.py`: for ASE
+- `forcefield.py`: the trained `ForceField`, saved and loaded, and its errors; `calculator.py`: for ASE
 """

@@ -86,13 +86,13 @@ def dense_experts_and_left_out(problem: Problem) -> tuple[ForceExperts, Float[Te
     """Experts, and their predictions of all labels of each configuration without it."""
     directions, residual = problem.directions, problem.residual
     weights, left_out = list[Tensor](), list[Tensor]()
-    for expert in conditioned(problem):
+    for factor, alpha in conditioned(problem):
         number = len(weights) + 1
         logger.info("expert %d of %d: %d configurations left out", number, len(problem.bandwidths), len(residual))
-        weights.append(directions.expanded(expert.weights).flatten())
-        covariance = torch.cholesky_inverse(torch.linalg.cholesky(precision_blocks(expert.factor, residual.shape[1])))
-        left_out.append(directions.expanded(residual - (covariance @ expert.weights[..., None])[..., 0]))
-        del expert  # its factor, before the next is made
+        weights.append(directions.expanded(alpha).flatten())
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(precision_blocks(factor, residual.shape[1])))
+        left_out.append(directions.expanded(residual - (covariance @ alpha[..., None])[..., 0]))
+        del factor  # before the next is made
     return _assembled(problem, weights), with_mean(problem, torch.stack(left_out))
 
 
@@ -111,9 +111,9 @@ def _assembled(problem: Problem, weights: list[Float[Tensor, " m"]]) -> ForceExp
 def _factored(problem: Problem) -> list[Float[Tensor, " m"]]:
     """alpha of every expert by a Cholesky factor."""
     weights = []
-    for expert in conditioned(problem):
-        weights.append(problem.directions.expanded(expert.weights).flatten())
-        del expert  # its factor, before the next is made
+    for factor, alpha in conditioned(problem):
+        weights.append(problem.directions.expanded(alpha).flatten())
+        del factor  # before the next is made
     return weights
 
 
@@ -127,15 +127,11 @@ def _iterated(problem: Problem, tolerance: float) -> Float[Tensor, " m"]:
     return _factored(problem)[0]
 
 
-class Conditioned(NamedTuple):
-    """One expert given all labels, forces along the directions in which molecules change shape."""
+def conditioned(problem: Problem) -> Iterator[tuple[Float[Tensor, "m m"], Float[Tensor, "n v"]]]:
+    """The lower Cholesky factor of C and alpha, forces along the directions in which molecules change shape.
 
-    factor: Float[Tensor, "m m"]  # lower Cholesky factor of C
-    weights: Float[Tensor, "n v"]  # alpha
-
-
-def conditioned(problem: Problem) -> Iterator[Conditioned]:
-    """One expert after the other, so that at most one factor has to be in memory."""
+    One expert comes after the other, so that at most one factor has to be in memory.
+    """
     residual = problem.residual
     at_once = max(1, MATRIX_ENTRIES // residual.numel() ** 2)
     for some in problem.bandwidths.split(at_once):
@@ -144,7 +140,7 @@ def conditioned(problem: Problem) -> Iterator[Conditioned]:
             C.diagonal().add_(problem.hyperparameters.noise)
             factor = label_factor(C)
             weights = torch.cholesky_solve(residual.flatten()[:, None], factor)[:, 0]
-            yield Conditioned(factor, weights.view_as(residual))
+            yield factor, weights.view_as(residual)
             del factor
         del K, C
 

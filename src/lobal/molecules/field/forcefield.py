@@ -1,4 +1,4 @@
-"""A trained force field: energies and forces of new configurations, in a file or in memory."""
+"""A trained force field: energies and forces of new configurations, in a file or in memory, and their errors."""
 
 import hashlib
 import math
@@ -25,11 +25,12 @@ from lobal.molecules.field.mixture import mixed_prediction
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RADIAL_KERNELS, radial_kernel_named
 from lobal.molecules.geometry.descriptor import Positions, describe
+from lobal.molecules.geometry.trajectory import Trajectory, check_species
 
 KIND = "force field"  # of the file
 GATE_KIND = "ordinal"
 VERSION = 1  # of a force field's file, within the format of `core.files`
-TENSORS = ("species", "positions", "weights", "constants", "bandwidths", "shared", "permutations")
+OWN_TENSORS = ("species", "positions", "weights", "constants", "bandwidths")
 LEARNED = "learned"  # an optional tensor of files
 FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
 # delta of files that do not name it: the paper's for malonaldehyde, two angles of rotation (Sec. 5.2).
@@ -145,7 +146,7 @@ class ForceField:
         radial = next(name for name, kernel in RADIAL_KERNELS.items() if kernel is self.kernel.radial)
         gate = None if self.gate is None else GATE_KIND
         fields = {"kind": KIND, "version": VERSION, "radial": radial, "labels": self.labels.name, "gate": gate}
-        tensors = {name: getattr(self, name) for name in ("species", "positions", "weights", "constants", "bandwidths")}
+        tensors = {name: getattr(self, name) for name in OWN_TENSORS}
         tensors |= {"shared": self.kernel.shared_bandwidth, "permutations": self.kernel.permutations}
         tensors |= {} if self.gate is None else _gate_tensors(self.gate)
         tensors |= {} if self.learned is None else {LEARNED: self.learned}
@@ -163,7 +164,7 @@ class ForceField:
         if not Path(path).is_file():
             raise FileNotFoundError(f"there is no file {os.fspath(path)}")
         tensors, fields = load_record(path)
-        if fields.get("kind") != KIND or not set(TENSORS) <= tensors.keys():
+        if fields.get("kind") != KIND or not {*OWN_TENSORS, "shared", "permutations"} <= tensors.keys():
             raise ValueError(
                 f"{os.fspath(path)!r} is a file of lobal, but not a force field; load models with "
                 "MixtureRegressor.load and campaigns with ActiveLearner.load"
@@ -175,20 +176,58 @@ class ForceField:
             )
         learned = tensors.pop(LEARNED, None)  # compared on the CPU
         tensors = {name: part.to(resolve_device(device)) for name, part in tensors.items()}
-        species, positions, weights, constants, bandwidths, shared, permutations = (tensors[name] for name in TENSORS)
-        radial = radial_kernel_named(fields["radial"])
+        radial, shared = radial_kernel_named(fields["radial"]), tensors["shared"]
         return cls(
-            species=species,
-            kernel=MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=permutations),
-            bandwidths=bandwidths,
+            **{name: tensors[name] for name in OWN_TENSORS},
+            kernel=MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=tensors["permutations"]),
             labels=Labels[fields["labels"]],
-            positions=positions,
-            weights=weights,
-            constants=constants,
             about=fields["about"],
-            gate=None if fields["gate"] is None else _gate_from(tensors, len(bandwidths)),
+            gate=None if fields["gate"] is None else _gate_from(tensors, len(tensors["bandwidths"])),
             learned=learned,
         )
+
+
+class Errors(NamedTuple):
+    """Root mean squared and mean absolute errors, in eV and, of all force components, eV / Angstrom."""
+
+    energy_rmse: float | None  # none where there are no energies to compare with
+    energy_mae: float | None
+    force_rmse: float | None
+    force_mae: float | None
+
+
+def unseen(force_field: ForceField, trajectory: Trajectory) -> Trajectory:
+    """The configurations that the force field has not learned from, whose errors would be too good to be true.
+
+    Raises:
+        ValueError: there are no such configurations.
+    """
+    new = (~force_field.has_learned_from(trajectory.R)).nonzero()[:, 0]
+    if len(new) == 0:
+        raise ValueError(
+            f"the force field has learned from all {len(trajectory)} configurations of {trajectory.source}; "
+            "evaluate it on others"
+        )
+    return trajectory.at(new)
+
+
+def errors_on(force_field: ForceField, trajectory: Trajectory, weight: Float[ndarray, " n"] | None = None) -> Errors:
+    """The errors of a force field at all configurations of a trajectory, weighed where there are weights.
+
+    Raises:
+        ValueError: the trajectory is one of other atoms.
+    """
+    check_species(force_field.species.cpu(), trajectory.species, trajectory.source)
+    energies, forces = force_field.predict(trajectory.R)
+    off = [None if trajectory.energies is None else energies - trajectory.energies.numpy()]
+    off.append(None if trajectory.forces is None else forces - trajectory.forces.numpy())
+    return Errors(*(each for part in off for each in ((None, None) if part is None else _measured(part, weight))))
+
+
+def _measured(errors: Float[ndarray, "..."], weight: Float[ndarray, " n"] | None) -> tuple[float, float]:
+    """Root mean squared and mean absolute, over configurations and, in each, all components."""
+    squares, sizes = (part.reshape(len(errors), -1).mean(1) for part in (np.square(errors), np.abs(errors)))
+    return math.sqrt(np.average(squares, weights=weight)), float(np.average(sizes, weights=weight))
 
 
 def fingerprints(R: Positions) -> Int[Tensor, " n"]:

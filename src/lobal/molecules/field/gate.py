@@ -76,11 +76,6 @@ def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[
     return covariance_along(kernel, energies_at(left), energies_at(right), bandwidths=unit)[0]
 
 
-def without_gradients(values: Float[Tensor, "n D"]) -> Geometry:
-    """Configurations whose energies alone are needed."""
-    return Geometry(values, values.new_zeros(*values.shape, 3))
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class MolecularGate:
@@ -99,8 +94,7 @@ class MolecularGate:
 
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
-        position = self._position.at(without_gradients(geometry.values)).energies[0] + self.channel.mean
-        return smooth_weights(position, self.n_experts).value
+        return self.with_slopes(geometry)[0].value
 
     def with_slopes(self, geometry: Geometry) -> tuple[Weights, Float[Tensor, "n N 3"]]:
         """Expert probabilities, their derivatives by the position on the ladder, and that by the atoms' positions."""
@@ -110,11 +104,12 @@ class MolecularGate:
     @cached_property
     def _position(self) -> Predictor:
         """sqrt(lambda_G) k(z, Z) R^-T b."""
+        points = self.features.points
         b = self.scale.sqrt() * self.channel.whitened_mean
         coefficients: Tensor = torch.linalg.solve_triangular(self.features.factor.mT, b[:, None], upper=True)
         return Predictor.of(
             self.features.kernel,
-            without_gradients(self.features.points),
+            Geometry(points, points.new_zeros(*points.shape, 3)),  # of which energies alone are needed
             coefficients.mT,
             bandwidths=torch.ones_like(self.scale)[None],
             labels=Labels.ENERGIES,

@@ -30,7 +30,6 @@ from torch import Tensor
 from lobal.core.arrays import Bandwidths
 from lobal.core.kernels import squared_distances
 from lobal.molecules.field.radial import RadialKernel
-from lobal.molecules.geometry.descriptor import Geometry
 from lobal.molecules.geometry.permutations import Permutations, check_group, descriptor_permutations
 
 # Numbers in one block of force covariances: on a CPU it stays in the cache, a GPU is faster with large blocks.
@@ -59,14 +58,6 @@ class MolecularKernel:
             )
         if not (torch.isfinite(self.shared_bandwidth).all() and (self.shared_bandwidth > 0.0).all()):
             raise ValueError(f"bandwidths must be finite and above zero, got {self.shared_bandwidth.tolist()}")
-
-    def check(self, geometry: Geometry) -> None:
-        """Raise a ValueError for configurations of another molecule."""
-        if geometry.values.shape[1:] != self.shared_bandwidth.shape:
-            raise ValueError(
-                f"the kernel is one of molecules of {self.permutations.shape[1]} atoms, "
-                f"got configurations of {geometry.number_of_atoms}"
-            )
 
     def scales(self) -> "Scales":
         """Distinct permuted bandwidths and the share of the double sum that each has."""
@@ -120,81 +111,44 @@ def covariance_along(
     mirrored, right = right is None, right or left
     n, m, a, b = len(left.values), len(right.values), left.width, right.width
     K = left.values.new_empty(len(bandwidths), n, a, m, b)
-    terms = _Terms.of(kernel, right, bandwidths)
+    centre = right.values.mean(0)  # taken off all descriptors: products of large numbers would lose their difference
     # Configurations per block on either side.
     edge = max(1, math.isqrt((GPU_BLOCK_ENTRIES if K.is_cuda else BLOCK_ENTRIES) // (a * b)))
     for i in _slices(0, n, edge):
-        near = terms.left(left.at(i))
         for j in _slices(i.start if mirrored else 0, m, edge):
-            block = terms.block(near, terms.right(right.at(j)))
+            block = _block(kernel, left.at(i), right.at(j), bandwidths, centre)
             K[:, i, :, j] = block.permute(0, 2, 1, 4, 3)
             if mirrored and j.start > i.start:
                 K[:, j, :, i] = block.permute(0, 4, 3, 2, 1)
     return K.flatten(3, 4).flatten(1, 2)
 
 
-class _Side(NamedTuple):
-    """Configurations of one side, Phi less a centre and J, under each of the scales or permutations."""
-
-    values: list[Float[Tensor, "n D"]]
-    jacobians: list[Float[Tensor, "c n D"]]
-    energies: int  # per configuration: one or none
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """The sum over scales and permutations for blocks of configurations."""
-
-    radial: RadialKernel
-    scales: Scales
-    permutations: Int[Tensor, "g D"]
-    bandwidths: Bandwidths
-    centre: Float[Tensor, " D"]  # taken off all descriptors: products of large numbers would lose their difference
-
-    @classmethod
-    def of(cls, kernel: MolecularKernel, right: Moves, bandwidths: Bandwidths) -> "_Terms":
-        columns = descriptor_permutations(kernel.permutations)
-        return cls(kernel.radial, kernel.scales(), columns, bandwidths, right.values.mean(0))
-
-    def left(self, moves: Moves) -> _Side:
-        """Sigma_b^-1 Phi and Sigma_b^-1 J for every scale."""
-        inverse = self.scales.bandwidths.reciprocal()
-        values = [(moves.values - self.centre) * scale for scale in inverse]
-        return _Side(values, [moves.jacobians * scale for scale in inverse], int(moves.with_energies))
-
-    def right(self, moves: Moves) -> _Side:
-        """Phi and J of every permuted configuration."""
-        values = [moves.values[:, c] - self.centre for c in self.permutations]
-        return _Side(values, [moves.jacobians[..., c] for c in self.permutations], int(moves.with_energies))
-
-    def block(self, near: _Side, far: _Side) -> Float[Tensor, "L a n b m"]:
-        """Covariances of all labels of some configurations, coordinates before configurations."""
-        a, b = (side.energies + len(side.jacobians[0]) for side in (near, far))
-        K = self.centre.new_zeros(len(self.bandwidths), a, len(near.values[0]), b, len(far.values[0]))
-        for x, X, Sigma, weight in zip(near.values, near.jacobians, *self.scales, strict=True):
-            for y, Y in zip(far.values, far.jacobians, strict=True):
-                pair = _pair(x, y / Sigma, X, Y / Sigma)
-                self._add(K, pair, weight, near.energies, far.energies)
-        return K
-
-    def _add(self, K: Float[Tensor, "L a n b m"], pair: "_Pair", weight: Float[Tensor, ""], e: int, f: int) -> None:
-        """One term, for every bandwidth; e and f energies per configuration precede the forces."""
-        precision = self.bandwidths.square().reciprocal()[:, None, None]
-        g = self.radial(pair.squared * precision)
-        slope = 2.0 * weight * precision * g.first
-        curvature = 4.0 * weight * precision.square() * g.second
-        if e and f:
-            K[:, 0, :, 0] += weight * g.value
-        if e:
-            K[:, 0, :, f:] += slope[:, :, None] * pair.right
-        if f:
-            K[:, e:, :, 0] -= slope[:, None] * pair.left
-        if len(pair.left) == 0 or pair.right.shape[1] == 0:
-            return
-        for expert in range(len(K)):  # in place and one by one: nothing of this size is made in between
-            forces = K[expert, e:, :, f:]
-            forces.addcmul_(pair.products, slope[expert, None, :, None], value=-1.0)
-            forces.addcmul_((curvature[expert] * pair.left)[:, :, None], pair.right[None], value=-1.0)
+def _block(
+    kernel: MolecularKernel, left: Moves, right: Moves, bandwidths: Bandwidths, centre: Float[Tensor, " D"]
+) -> Float[Tensor, "L a n b m"]:
+    """Covariances of all labels, summed over scales and permutations; coordinates come before configurations."""
+    K = centre.new_zeros(len(bandwidths), left.width, len(left.values), right.width, len(right.values))
+    e, f = int(left.with_energies), int(right.with_energies)  # per configuration, before the forces
+    precision, columns = bandwidths.square().reciprocal()[:, None, None], descriptor_permutations(kernel.permutations)
+    for Sigma, weight in zip(*kernel.scales(), strict=True):
+        inverse = Sigma.reciprocal()
+        x, X = (left.values - centre) * inverse, left.jacobians * inverse
+        for c in columns:
+            pair = _pair(x, (right.values[:, c] - centre) / Sigma, X, right.jacobians[..., c] / Sigma)
+            g = kernel.radial(pair.squared * precision)
+            slope = 2.0 * weight * precision * g.first
+            curvature = 4.0 * weight * precision.square() * g.second
+            if e and f:
+                K[:, 0, :, 0] += weight * g.value
+            if e:
+                K[:, 0, :, f:] += slope[:, :, None] * pair.right
+            if f:
+                K[:, e:, :, 0] -= slope[:, None] * pair.left
+            for expert in range(len(K)):  # in place and one by one: nothing of this size is made in between
+                forces = K[expert, e:, :, f:]
+                forces.addcmul_(pair.products, slope[expert, None, :, None], value=-1.0)
+                forces.addcmul_((curvature[expert] * pair.left)[:, :, None], pair.right[None], value=-1.0)
+    return K
 
 
 class _Pair(NamedTuple):

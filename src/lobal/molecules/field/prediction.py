@@ -56,7 +56,6 @@ class Predictor:
         labels: Labels,
     ) -> "Predictor":
         """Contract the weights of all training labels (in the order of `covariance_along`) with the Jacobians."""
-        kernel.check(training)
         w_E, w_F = split_labels(weights, labels, training.number_of_atoms)
         unweighted = cls.unweighted(kernel, training.values, bandwidths=bandwidths)
         return unweighted.weighted(w_E if labels.energies else None, jacobian_product(training, w_F))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, final
 
@@ -61,39 +61,26 @@ class ForceFieldSettings:
         increasing = all(0.0 < a < b < math.inf for a, b in pairwise(self.bandwidths))
         if len(self.bandwidths) < 2 or not increasing:
             raise ValueError(f"bandwidths must be two or more, positive and increasing, got {self.bandwidths}")
-        for name in ("noise", "gate_widths", "gate_scales"):
-            _check_positive(name, getattr(self, name))
+        positive = {"noise": (self.noise,), "gate_widths": self.gate_widths, "gate_scales": self.gate_scales}
+        for name, values in positive.items():
+            if not values or not all(0.0 < value < math.inf for value in values):
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
         for name in ("inducing", "anisotropy_size", "anisotropy_folds", "gate_inducing"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
-    def to_fields(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
-        return asdict(self)
-
     @classmethod
     def from_fields(cls, entries: Mapping[str, Any]) -> "ForceFieldSettings":
-        """The settings that `to_fields` returned, or those of a campaign that version 0.1.0 wrote."""
+        """The settings from the dictionary of their fields, or from that of a campaign that version 0.1.0 wrote."""
         values = {each.name: entries[each.name] for each in fields(cls) if each.name in entries}
-        if "gate" in entries:
-            values |= _of_version_0_1(entries)
+        if "gate" in entries:  # version 0.1.0 had some under other names
+            values |= {
+                "labels": entries["labels"].lower(),
+                "inducing": entries["sparse"],
+                "anisotropy": "tied" if entries["anisotropic"] else None,
+                "anisotropy_size": entries["inducing"],
+                "anisotropy_folds": entries["folds"],
+                **{f"gate_{name}": value for name, value in entries["gate"].items()},
+            }
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return cls(**values | lists)
-
-
-def _of_version_0_1(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What that version had under other names."""
-    return {
-        "labels": entries["labels"].lower(),
-        "inducing": entries["sparse"],
-        "anisotropy": "tied" if entries["anisotropic"] else None,
-        "anisotropy_size": entries["inducing"],
-        "anisotropy_folds": entries["folds"],
-        **{f"gate_{name}": value for name, value in entries["gate"].items()},
-    }
-
-
-def _check_positive(name: str, value: float | tuple[float, ...]) -> None:
-    values = value if isinstance(value, tuple) else (value,)
-    if not values or not all(0.0 < each < math.inf for each in values):
-        raise ValueError(f"{name} must be positive and finite, got {value}")

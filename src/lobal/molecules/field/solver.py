@@ -8,9 +8,8 @@ block, U = R^-1 C_landmarks,rest and S_g the blocks of what is left, C - U^T U,
     P = [R 0; U^T F] [R 0; U^T F]^T,   F = diag(F_1 ... F_G),   F_g F_g^T = S_g.
 
 Eliminating block by block keeps the digits that a formula for the inverse of low rank plus diagonal loses: an error in
-F is damped by S, which is small, and not multiplied by C. Single precision is therefore enough for the F_g; conjugate
-gradients with residuals in double precision correct for it. One group is a Cholesky factorisation in mixed
-precision; groups of one configuration are FITC's approximation.
+F is damped by S, which is small, and not multiplied by C. One group is a Cholesky factorisation; groups of one
+configuration are FITC's approximation.
 """
 
 import logging
@@ -42,24 +41,16 @@ MOST_LANDMARK_LABELS = 2500
 MOST_COUPLINGS = 2**27
 # Kernel values and their derivatives are kept where they take at most so many numbers (2 GiB), else computed again.
 STORED_ENTRIES = 2**28
-# Labels per group. For 500 configurations of malonaldehyde, 3000 take fewer iterations and as much time.
-GROUP = 1000
-# Columns of what is left computed at a time.
-PANEL = 128
-# Rounding in single precision, by the diagonal.
-SINGLE_JITTER = 1e-6
+# Labels per group. For 400 configurations of malonaldehyde, 250 and 1000 take as much time.
+GROUP = 600
+# S is a small difference of large numbers: rounding, by the diagonal.
+JITTER = 1e-6
 
 
-class Solution(NamedTuple):
-    """Weights and the residual of the equations."""
+def solved(problem: Problem, *, tolerance: float = TOLERANCE) -> tuple[Float[Tensor, " m"], float, int]:
+    """Weights of all labels for the first bandwidth, the residual |y - C alpha| / |y|, and the number of iterations.
 
-    weights: Float[Tensor, " m"]
-    residual: float  # |y - C alpha| / |y|
-    iterations: int
-
-
-def solved(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
-    """Weights of all labels for the first bandwidth, as a Cholesky factor gives them; zero where no shape changes.
+    Weights are as a Cholesky factor gives them, but zero along directions that change no shape.
 
     O(n^2 |G| D) time an iteration, and memory without any n^2 N^2.
     """
@@ -69,7 +60,7 @@ def solved(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
     P = Elimination.of(problem.kernel, moves, bandwidth=bandwidth, scale=scale, noise=noise)
     alpha, residual, iterations = conjugate_gradients(lambda w: K(w) + noise * w, P, y, tolerance=tolerance)
     logger.info("%d labels: residual %.1e after %d iterations", y.numel(), residual, iterations)
-    return Solution(problem.directions.expanded(alpha).flatten(), residual, iterations)
+    return problem.directions.expanded(alpha).flatten(), residual, iterations
 
 
 def conjugate_gradients(
@@ -78,7 +69,6 @@ def conjugate_gradients(
     y: Float[Tensor, "*shape"],
     *,
     tolerance: float,
-    most_iterations: int = MOST_ITERATIONS,
 ) -> tuple[Float[Tensor, "*shape"], float, int]:
     """C^-1 y, the relative residual that is left, and the number of iterations.
 
@@ -87,7 +77,7 @@ def conjugate_gradients(
     alpha, r, size = torch.zeros_like(y), y, y.norm()
     z = precondition(r)
     direction, r_z, iteration = z, (r * z).sum(), 0
-    while r.norm() > tolerance * size and iteration < most_iterations:
+    while r.norm() > tolerance * size and iteration < MOST_ITERATIONS:
         image = operator(direction)
         step = r_z / (direction * image).sum()
         alpha = alpha + step * direction
@@ -142,12 +132,11 @@ class CovarianceOperator:
 
 
 class _Group(NamedTuple):
-    """Labels of one group: U, and F with S brought to a diagonal of one."""
+    """Labels of one group."""
 
     rows: Int[Tensor, " q"]
     U: Float[Tensor, "s q"]
-    scale: Float[Tensor, " q"]  # diag(S)^(-1/2)
-    factor: Float[Tensor, "q q"]  # in single precision
+    factor: Float[Tensor, "q q"]  # F
 
 
 @final
@@ -174,8 +163,11 @@ class Elimination:
             some = moves.at(rows)
             K_sg = scale * covariance_along(kernel, moves.at(landmarks), some, bandwidths=bandwidths)[0]
             U: Tensor = torch.linalg.solve_triangular(R, K_sg, upper=False)
-            C = _with_noise(covariance_along(kernel, some, bandwidths=bandwidths)[0], scale, noise)
-            groups.append(_Group(_label_rows(rows, w), U, *_single_factor(_less_products(C, U), noise)))
+            S = _with_noise(covariance_along(kernel, some, bandwidths=bandwidths)[0], scale, noise)
+            S.addmm_(U.mT, U, alpha=-1.0)
+            # Never less than the noise in exact arithmetic, and the noise may be zero.
+            S.diagonal().clamp_min_(0.5 * noise).clamp_min_(torch.finfo(S.dtype).tiny)
+            groups.append(_Group(_label_rows(rows, w), U, safe_cholesky(S, first_jitter=JITTER).lower))
         return cls(_label_rows(landmarks, w), R, groups)
 
     def __call__(self, r: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
@@ -184,12 +176,10 @@ class Elimination:
         z = torch.empty_like(flat)
         forward: Tensor = torch.linalg.solve_triangular(self.factor, flat[self.landmarks, None], upper=False)
         backward = forward
-        for rows, U, scale, factor in self.groups:
-            own = (scale * (flat[rows] - (U.mT @ forward)[:, 0]))[:, None].to(factor.dtype)
-            own = torch.linalg.solve_triangular(factor, own, upper=False)
-            own = torch.linalg.solve_triangular(factor.mT, own, upper=True)
-            z[rows] = scale * own[:, 0].to(flat.dtype)
-            backward = backward - U @ z[rows, None]
+        for rows, U, factor in self.groups:
+            own = torch.cholesky_solve(flat[rows, None] - U.mT @ forward, factor)
+            z[rows] = own[:, 0]
+            backward = backward - U @ own
         z[self.landmarks] = torch.linalg.solve_triangular(self.factor.mT, backward, upper=True)[:, 0]
         return z.view_as(r)
 
@@ -198,23 +188,6 @@ def number_of_landmarks(n: int, width: int) -> int:
     """How many of n configurations with `width` labels each are coupled to all others."""
     most = min(MOST_LANDMARK_LABELS // width, MOST_COUPLINGS // (n * width**2))
     return max(1, min(n // CONFIGURATIONS_PER_LANDMARK, most))
-
-
-def _less_products(C: Float[Tensor, "q q"], U: Float[Tensor, "s q"]) -> Float[Tensor, "q q"]:
-    """C - U^T U in place, in the lower triangle only, which is all that a factorisation reads."""
-    for start in range(0, len(C), PANEL):
-        rows, columns = slice(start, start + PANEL), slice(start + PANEL)
-        C[rows, columns].addmm_(U[:, rows].mT, U[:, columns], alpha=-1.0)
-    return C
-
-
-def _single_factor(S: Float[Tensor, "q q"], noise: Scalar) -> tuple[Float[Tensor, " q"], Float[Tensor, "q q"]]:
-    """The scale that brings the diagonal of S to one, and the factor of the scaled matrix, in single precision."""
-    # Never less than the noise in exact arithmetic, and the noise may be zero.
-    scale = S.diagonal().clamp_min(0.5 * noise).clamp_min(torch.finfo(S.dtype).tiny).rsqrt()
-    single = (S * scale * scale[:, None]).to(torch.float32)
-    single.diagonal().add_(SINGLE_JITTER)
-    return scale, safe_cholesky(single).lower
 
 
 def _with_noise(K: Float[Tensor, "m m"], scale: Scalar, noise: Scalar) -> Float[Tensor, "m m"]:

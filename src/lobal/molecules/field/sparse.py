@@ -40,14 +40,7 @@ def sparse_experts_and_left_out(problem: Problem, inducing: Geometry) -> tuple[F
     """Experts, and their predictions of all labels of each configuration without it; inducing ones stay inducing.
 
     O(n m^2 N^3) time, and memory without any n m.
-
-    Raises:
-        ValueError: there are no inducing configurations, or these or the data are of another molecule than the kernel.
     """
-    for geometry in (problem.data.geometry, inducing):
-        problem.kernel.check(geometry)
-    if len(inducing.values) == 0:
-        raise ValueError("sparse experts need at least one inducing configuration, got none")
     directions, weights, left_out = ShapeDirections.of(inducing, Labels.BOTH), [], []
     for number, sigma in enumerate(problem.bandwidths, start=1):
         n = len(problem.residual)

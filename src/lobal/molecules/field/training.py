@@ -1,7 +1,7 @@
 """From labelled configurations to a force field: symmetries, Sigma_E, experts of several bandwidths, a gate."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +12,8 @@ from torch import Tensor
 from lobal.core.arrays import resolve_device
 from lobal.molecules.density import intrinsic_dimension
 from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
-from lobal.molecules.field.evaluation import Errors, errors_on
 from lobal.molecules.field.expert import ForceExperts, dense_experts_and_left_out
-from lobal.molecules.field.forcefield import ForceField, fingerprints
+from lobal.molecules.field.forcefield import Errors, ForceField, errors_on, fingerprints
 from lobal.molecules.field.gate import MolecularGate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
@@ -35,13 +34,6 @@ logger = logging.getLogger(__name__)
 FEWEST_CONFIGURATIONS = 10  # to learn from and to validate with
 
 
-class Trained(NamedTuple):
-    """A force field and its errors at the validation configurations."""
-
-    force_field: ForceField
-    validation: Errors
-
-
 def train(
     trajectory: Trajectory,
     settings: ForceFieldSettings,
@@ -49,8 +41,8 @@ def train(
     n: int = 500,
     validation: int = 200,
     seed: int = 0,
-) -> Trained:
-    """A force field from configurations drawn at random, validated on others.
+) -> tuple[ForceField, Errors]:
+    """A force field from configurations drawn at random, and its errors at others.
 
     Args:
         trajectory: configurations with energies, forces or both.
@@ -67,7 +59,7 @@ def train(
     force_field = fit_force_field(learned, settings, validation=held_out, generator=generator)
     errors = errors_on(force_field, held_out)
     about = {"validation": len(held_out), "seed": seed, "errors": errors._asdict()}
-    return Trained(replace(force_field, about=force_field.about | about), errors)
+    return replace(force_field, about=force_field.about | about), errors
 
 
 def split(trajectory: Trajectory, *, n: int, validation: int, seed: int) -> tuple[Trajectory, Trajectory]:
@@ -135,92 +127,74 @@ def fit_force_field(
         )
     Sigma = shared_bandwidth.to(data.geometry.values)
     kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
-    fit = _Fit(learned, data, kernel, labels, settings, generator)
-    choice = None if validation is None else fit.choice(validation)
+    choice = None if validation is None else _choice(data, labels, kernel, settings, validation)
     logger.info("learning from %d configurations", len(learned))
     if choice is not None and not settings.mixture and settings.inducing is None:
-        return fit.single(choice)
-    return fit.ladder(settings.noise if choice is None or choice.noise <= NOISE else choice.noise)
+        about = {"noise": choice.noise, "bandwidth": choice.bandwidth}
+        fit = _Fit(fitted_expert(kernel, data, labels, choice), about)
+    else:
+        noise = settings.noise if choice is None or choice.noise <= NOISE else choice.noise
+        problem = Problem.of(data, labels, kernel, Sigma.new_tensor(settings.bandwidths), noise=noise)
+        fit = _fitted_ladder(problem, settings, {"noise": noise}, generator)
+    R, dimension = learned.R.to(Sigma.device), intrinsic_dimension(data.geometry.values, permutations)
+    common = {"source": Path(learned.source).name, "configurations": len(learned), "symmetries": len(permutations)}
+    return ForceField(
+        species=learned.species.to(Sigma.device),
+        kernel=kernel,
+        bandwidths=fit.experts.predictor.bandwidths,
+        labels=fit.experts.labels,
+        positions=R if fit.rows is None else R[fit.rows],
+        weights=fit.experts.weights,
+        constants=fit.experts.constants,
+        about=common | {"labels": labels.name, "dimension": dimension} | fit.about,
+        gate=fit.gate,
+        learned=None if fit.rows is None else fingerprints(R),
+    )
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """Everything that a fit of one kind or another begins with."""
+class _Fit(NamedTuple):
+    """Experts, and how they were learned."""
 
-    learned: Trajectory
-    data: LabelledMolecules
-    kernel: MolecularKernel
-    labels: Labels
-    settings: ForceFieldSettings
-    generator: torch.Generator
+    experts: ForceExperts
+    about: dict[str, Any]
+    gate: MolecularGate | None = None
+    rows: Int[Tensor, " m"] | None = None  # of the configurations that they predict with; none for all
 
-    def choice(self, validation: Trajectory) -> Choice:
-        """Bandwidth and noise of a single dense expert, by validation."""
-        others = validation.labelled(self.data.geometry.values.device)
-        trials = validation_trials(self.kernel, self.labels, self.data, others)
-        # Sparse experts are for more configurations than trials, which are dense, should learn from.
-        n, m = len(self.learned), self.settings.inducing
-        return best_choice(trials, n if m is None else min(n, 4 * max(FEW, m)))
 
-    def single(self, choice: Choice) -> ForceField:
-        """One dense expert."""
-        experts = fitted_expert(self.kernel, self.data, self.labels, choice)
-        return self._force_field(experts, None, {"noise": choice.noise, "bandwidth": choice.bandwidth})
+def _choice(
+    data: LabelledMolecules,
+    labels: Labels,
+    kernel: MolecularKernel,
+    settings: ForceFieldSettings,
+    validation: Trajectory,
+) -> Choice:
+    """Bandwidth and noise of a single dense expert, by validation."""
+    n, m = len(data.geometry.values), settings.inducing
+    trials = validation_trials(kernel, labels, data, validation.labelled(data.geometry.values.device))
+    # Sparse experts are for more configurations than trials, which are dense, should learn from.
+    return best_choice(trials, n if m is None else min(n, 4 * max(FEW, m)))
 
-    def ladder(self, noise: float) -> ForceField:
-        """Experts of all bandwidths, dense or sparse: a mixture, or the one of least leave-one-out error."""
-        data, settings = self.data, self.settings
-        bandwidths = self.kernel.shared_bandwidth.new_tensor(settings.bandwidths)
-        problem = Problem.of(data, self.labels, self.kernel, bandwidths, noise=noise)
-        rows, about = None, dict[str, Any]()
-        if settings.inducing is None:
-            experts, left_out = dense_experts_and_left_out(problem)
-        else:
-            rows = spread_out(data.geometry, settings.inducing, self.kernel, generator=self.generator)
-            about["inducing"] = len(rows)
-            experts, left_out = sparse_experts_and_left_out(problem, data.geometry.at(rows))
-        residuals, gate = Residuals.of(left_out, data, self.labels), None
-        best = residuals.best_expert()
-        about |= {"noise": noise, "bandwidths": list(settings.bandwidths), "best_expert": best}
-        if settings.mixture:
-            logger.info("fitting the gate to %d configurations", len(self.learned))
-            gate = fit_gate(residuals, data.geometry, self.kernel.permutations, settings, generator=self.generator)
-            about |= {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item()}
-            about |= {"shares": gate.at(data.geometry).mean(0).tolist()}
-        else:
-            experts = experts.only(best)
-            about["bandwidth"] = settings.bandwidths[best]
-        return self._force_field(experts, gate, about, rows)
 
-    def _force_field(
-        self,
-        experts: ForceExperts,
-        gate: MolecularGate | None,
-        about: dict[str, Any],
-        rows: Int[Tensor, " m"] | None = None,
-    ) -> ForceField:
-        """The experts with the configurations they predict with: those of the rows, or all."""
-        device = self.data.geometry.values.device
-        positions, species = self.learned.R.to(device), self.learned.species.to(device)
-        common = {
-            "source": Path(self.learned.source).name,
-            "configurations": len(self.learned),
-            "symmetries": len(self.kernel.permutations),
-            "labels": self.labels.name,
-            "dimension": intrinsic_dimension(self.data.geometry.values, self.kernel.permutations),
-        }
-        return ForceField(
-            species=species,
-            kernel=self.kernel,
-            bandwidths=experts.predictor.bandwidths,
-            labels=experts.labels,
-            positions=positions if rows is None else positions[rows],
-            weights=experts.weights,
-            constants=experts.constants,
-            about=common | about,
-            gate=gate,
-            learned=None if rows is None else fingerprints(positions),
-        )
+def _fitted_ladder(
+    problem: Problem, settings: ForceFieldSettings, about: dict[str, Any], generator: torch.Generator
+) -> _Fit:
+    """Experts of all bandwidths, dense or sparse: a mixture, or the one of least leave-one-out error."""
+    geometry, kernel, rows = problem.data.geometry, problem.kernel, None
+    if settings.inducing is None:
+        experts, left_out = dense_experts_and_left_out(problem)
+    else:
+        rows = spread_out(geometry, settings.inducing, kernel, generator=generator)
+        about["inducing"] = len(rows)
+        experts, left_out = sparse_experts_and_left_out(problem, geometry.at(rows))
+    residuals = Residuals.of(left_out, problem.data, problem.labels)
+    best = residuals.best_expert()
+    about |= {"bandwidths": list(settings.bandwidths), "best_expert": best}
+    if not settings.mixture:
+        return _Fit(experts.only(best), about | {"bandwidth": settings.bandwidths[best]}, None, rows)
+    logger.info("fitting the gate to %d configurations", len(geometry.values))
+    gate = fit_gate(residuals, geometry, kernel.permutations, settings, generator=generator)
+    about |= {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item()}
+    return _Fit(experts, about | {"shares": gate.at(geometry).mean(0).tolist()}, gate, rows)
 
 
 def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator: torch.Generator) -> Int[Tensor, " m"]:

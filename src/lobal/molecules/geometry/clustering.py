@@ -14,7 +14,7 @@ from torch import Tensor
 from lobal.inducing.distributional import distributional_rows
 from lobal.inducing.spacing import Distance
 from lobal.molecules.geometry.descriptor import Descriptors
-from lobal.molecules.geometry.permutations import Permutations, check_group, symmetrised_squared_distances
+from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
 from lobal.molecules.geometry.symmetry import ROUNDING
 
 
@@ -31,17 +31,8 @@ def inducing_rows(
     `values` are descriptors; scale them by a bandwidth that the group leaves as it is, if by any.
 
     Raises:
-        ValueError: the permutations are no group of these molecules, or fewer than m configurations differ.
+        ValueError: fewer than m configurations differ.
     """
-    check_group(permutations)
-    N = permutations.shape[1]
-    if values.shape[1] != N * (N - 1) // 2:
-        raise ValueError(
-            f"values must have {N * (N - 1) // 2} columns, one per pair of the {N} atoms that are permuted, "
-            f"got shape {tuple(values.shape)}"
-        )
-    if not 1 <= m <= len(values):
-        raise ValueError(f"the number of inducing configurations must be 1 to {len(values)}, got {m}")
     distance = symmetrised_distance(permutations, resolution=ROUNDING * spread(values))
     return distributional_rows(values, m, generator=generator, weight=weight, distance=distance)
 

@@ -28,13 +28,12 @@ def identity(number_of_atoms: int, device: torch.device | None = None) -> Permut
     return torch.arange(number_of_atoms, device=device)[None]
 
 
-def closure(generators: Int[Tensor, "k N"], *, largest: int = LARGEST_GROUP) -> Permutations:
+def closure(generators: Int[Tensor, "k N"]) -> Permutations:
     """The smallest group with the given permutations: identity, products and, being finite, inverses.
 
     Raises:
-        ValueError: a row is no permutation, or the group has more than `largest` elements.
+        ValueError: the group has more than `LARGEST_GROUP` elements.
     """
-    check_permutations(generators)
     group = identity(generators.shape[1], generators.device)
     found = group
     while len(found) > 0:  # elements that are new are multiplied by all generators, until none is new
@@ -42,16 +41,16 @@ def closure(generators: Int[Tensor, "k N"], *, largest: int = LARGEST_GROUP) -> 
         known = (products[:, None] == group).all(-1).any(1)
         found = products[~known].unique(dim=0)
         group = torch.cat([group, found])
-        if len(group) > largest:
+        if len(group) > LARGEST_GROUP:
             raise ValueError(
-                f"{len(generators)} permutations generate a group of more than {largest} elements; one of them "
+                f"{len(generators)} permutations generate a group of more than {LARGEST_GROUP} elements; one of them "
                 "is most likely no symmetry of the molecule"
             )
     return torch.cat([group[:1], group[1:].unique(dim=0)])
 
 
-def check_permutations(permutations: Int[Tensor, "..."]) -> None:
-    """Raise a ValueError unless every permutation is a row of atom numbers."""
+def check_group(permutations: Int[Tensor, "..."]) -> None:
+    """Raise a ValueError unless rows of atom numbers are a group, with the identity first and no row twice."""
     if permutations.ndim != 2 or 0 in permutations.shape:
         raise ValueError(f"permutations must have shape (g, N), got {tuple(permutations.shape)}")
     wrong = (permutations.sort(1).values != identity(permutations.shape[1], permutations.device)).any(1)
@@ -62,10 +61,6 @@ def check_permutations(permutations: Int[Tensor, "..."]) -> None:
             f"got {permutations[row].tolist()} in row {row}"
         )
 
-
-def check_group(permutations: Int[Tensor, "..."]) -> None:
-    """Raise a ValueError unless permutations are a group, with the identity first and no row twice."""
-    check_permutations(permutations)
     if not torch.equal(permutations[:1], identity(permutations.shape[1], permutations.device)):
         raise ValueError(f"the first permutation must be the identity, got {permutations[0].tolist()}")
     products = permutations[:, permutations].flatten(0, 1)

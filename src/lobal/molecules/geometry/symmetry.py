@@ -11,7 +11,6 @@ together with two of its CH3 group) is found, and the one without it (the two hy
 """
 
 import logging
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -44,14 +43,6 @@ ROUNDING = 1e-7
 SEARCH_ENTRIES = 2**22
 
 
-class Matches(NamedTuple):
-    """For pairs (i, j) of configurations the permutation that brings i closest to j."""
-
-    pairs: Int[Tensor, "p 2"]
-    permutations: Int[Tensor, "p N"]
-    cost: Float[Tensor, " p"]  # Frobenius norm of D_i[pi, pi] - D_j
-
-
 def permutation_group(R: Positions, species: Int[Tensor, "..."]) -> Permutations:
     """All permutations of like atoms that the configurations show to be symmetries, identity first.
 
@@ -69,7 +60,7 @@ def permutation_group(R: Positions, species: Int[Tensor, "..."]) -> Permutations
     if len(R) < 2:
         return group
     distances = distance_matrices(R)
-    for candidate in synchronised(match_all(distances, species), len(R)):
+    for candidate in synchronised(*match_all(distances, species), len(R)):
         if (candidate == group).all(1).any():
             continue
         if not is_symmetry(candidate, distances, group):
@@ -79,8 +70,10 @@ def permutation_group(R: Positions, species: Int[Tensor, "..."]) -> Permutations
     return group
 
 
-def match_all(distances: Float[Tensor, "n N N"], species: Int[Tensor, " N"]) -> Matches:
-    """The best match of every two configurations."""
+def match_all(
+    distances: Float[Tensor, "n N N"], species: Int[Tensor, " N"]
+) -> tuple[Int[Tensor, "p 2"], Int[Tensor, "p N"], Float[Tensor, " p"]]:
+    """All pairs (i, j) of configurations, the permutation that brings i closest to j, and |D_i[pi, pi] - D_j|."""
     pairs = torch.triu_indices(len(distances), len(distances), offset=1, device=distances.device).T
     entries = BEAM_WIDTH * len(species) ** 2
     parts = [
@@ -88,7 +81,7 @@ def match_all(distances: Float[Tensor, "n N N"], species: Int[Tensor, " N"]) -> 
         for rows in pairs.split(max(1, SEARCH_ENTRIES // entries))
     ]
     permutations, cost = (torch.cat(columns) for columns in zip(*parts, strict=True))
-    return Matches(pairs, permutations, cost)
+    return pairs, permutations, cost
 
 
 def best_permutations(
@@ -139,17 +132,19 @@ def search_order(species: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
     return torch.from_numpy(np.lexsort((-species.cpu().numpy(), count.cpu().numpy()))).to(species.device)
 
 
-def synchronised(matches: Matches, n: int) -> Permutations:
+def synchronised(
+    pairs: Int[Tensor, "p 2"], permutations: Int[Tensor, "p N"], cost: Float[Tensor, " p"], n: int
+) -> Permutations:
     """The permutations along the tree of least total cost that connects all configurations, cheapest first.
 
     Every other match is a product of these or contradicts them, and the contradiction is more likely at fault.
     """
     # Only the order of the costs matters to the tree; ranks spare it costs of zero, which would be no edges.
-    ranked = matches.cost.argsort()
-    first, second = matches.pairs[ranked].T.cpu().numpy()
+    ranked = cost.argsort()
+    first, second = pairs[ranked].T.cpu().numpy()
     ranks = coo_array((np.arange(1.0, len(first) + 1.0), (first, second)), shape=(n, n))
     tree = np.sort(minimum_spanning_tree(ranks.tocsr()).data).astype(np.int64) - 1
-    return matches.permutations[ranked[torch.from_numpy(tree).to(ranked.device)]]
+    return permutations[ranked[torch.from_numpy(tree).to(ranked.device)]]
 
 
 def is_symmetry(

@@ -7,6 +7,7 @@ read by ASE, in its units, eV and Angstrom.
 """
 
 import io
+import logging
 import os
 import zipfile
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
+from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.core.arrays import resolve_device
@@ -26,8 +28,11 @@ from lobal.molecules.field.labels import LabelledMolecules
 from lobal.molecules.geometry.descriptor import Positions, descriptors
 from lobal.molecules.geometry.units import ENERGIES, LENGTHS, is_same_unit, unit_named
 
+logger = logging.getLogger(__name__)
+
 # One trajectory in so many is set aside where there are several.
 TRAJECTORIES_PER_VALIDATION = 5
+SAME_PLACE = 1e-4  # Angstrom: files round positions to less, and no two frames of a trajectory are as close
 # Names of the arrays in npz files, by those of the sgdml package.
 SGDML = {name: name for name in ("R", "E", "F", "z")}
 RMD17 = {"R": "coords", "E": "energies", "F": "forces", "z": "nuclear_charges"}
@@ -93,6 +98,7 @@ def read_trajectory(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    logger.info("reading %s", path)
     arrays, unit = _read_npz(path) if path.suffix.lower() == ".npz" else _read_with_ase(path)
     try:
         return _trajectory(arrays, str(path), _energy_unit(arrays, energy_unit, unit), labelled=labelled)
@@ -127,6 +133,37 @@ def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: s
             f"{source} has atoms {got.tolist()} (atomic numbers), the force field is one of {expected.tolist()}; "
             "the atoms have to be the same, in the same order"
         )
+
+
+def matched(
+    frames: Trajectory, pool: Trajectory, among: list[Int[ndarray, " _"]]
+) -> tuple[Trajectory, Int[ndarray, " m"]]:
+    """The frames that are configurations of the pool, and their rows there: of those `among`, in this order.
+
+    Raises:
+        ValueError: the frames have other atoms, lack energies or forces, are not in the pool at all, or are there more
+            than once. Forces turn with the molecule, so that a frame which was turned is not in the pool.
+    """
+    check_species(pool.species, frames.species, frames.source)
+    for name, part in (("energies", frames.energies), ("forces", frames.forces)):
+        if part is None:
+            raise ValueError(f"{frames.source} has no {name}; energies and forces of every configuration are needed")
+    places, here = (part.R.flatten(1).numpy() for part in (pool, frames))
+    rows = np.full(len(here), -1)
+    for some in among:
+        missing = np.flatnonzero(rows < 0)
+        if len(some) > 0 and len(missing) > 0:
+            off, nearest = KDTree(places[some]).query(here[missing], p=np.inf)
+            rows[missing] = np.where(off <= SAME_PLACE, some[nearest], -1)
+    known = rows >= 0
+    if not known.any():
+        raise ValueError(
+            f"no configuration of {frames.source} is in {pool.source}: positions must be equal to {SAME_PLACE:g} "
+            "Angstrom, neither turned nor relaxed"
+        )
+    if len(np.unique(rows[known])) < known.sum():
+        raise ValueError(f"{frames.source} has the same configuration of the pool more than once; leave one of them")
+    return frames.at(torch.from_numpy(np.flatnonzero(known))), rows[known]
 
 
 def _read_npz(path: Path) -> tuple[dict[str, ndarray], str | None]:
