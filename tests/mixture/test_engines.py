@@ -70,6 +70,15 @@ def test_an_unknown_engine_is_refused_with_the_known_ones(engine: object) -> Non
         quick().set_params(engine=engine).fit(*wave(40))
 
 
+def test_an_option_of_an_engine_is_refused_by_the_model() -> None:
+    message = "learning_rate is an option of the Adam engine: MixtureRegressor(engine=lobal.Adam(learning_rate=0.1))"
+    with pytest.raises(TypeError) as error:
+        MixtureRegressor(learning_rate=0.1)  # type: ignore[call-arg]
+    assert str(error.value) == message
+    with pytest.raises(ValueError, match=r"penalty is an option of the Analytic engine and the Adam engine: .* or "):
+        MixtureRegressor().set_params(penalty=0.1)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

@@ -24,7 +24,7 @@ from lobal.active.draws import SPREAD, DrawTask, design
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
-from lobal.active.spaces import Space
+from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import whole_number
 from lobal.core.status import Show, status_line
@@ -387,13 +387,17 @@ class ActiveLearner:
     def read(
         cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
-        """The same without locking it, to look at a campaign that another process is running."""
+        """The same without locking it, to look at a campaign that another process is running.
+
+        Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
+        """
         return cls._opened(Campaign.read(path), pool, noise)
 
     @classmethod
     def _opened(cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None) -> "ActiveLearner":
         setup, events = opened_setup(campaign, pool, noise)
-        learner = cls.__new__(cls)
+        space = SavedSpace(setup.candidates, setup.surrogate)
+        learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
         learner._known = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
         return learner

@@ -209,3 +209,21 @@ def _corner(values: UserInput, name: str) -> Float[ndarray, " d"]:
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
     return corner
+
+
+@final
+class SavedSpace(Space):
+    """The space of a campaign that was saved: its candidates are known already."""
+
+    def __init__(self, candidates: Candidates, surrogate: Surrogate) -> None:
+        self._candidates, self._surrogate = candidates, surrogate
+
+    def candidates(self, seed: int) -> Candidates:
+        del seed
+        return self._candidates
+
+    def default_surrogate(self) -> Surrogate:
+        return self._surrogate
+
+    def checked_validation(self, validation: UserInput) -> Validation:
+        return Validation(*validation)  # was checked when it was saved

@@ -26,7 +26,7 @@ from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, va
 from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import FittedMixture, bandwidth_volume
 from lobal.mixture.noise import NoiseModel
-from lobal.mixture.options import comparable_training, engine_options, mixture_settings
+from lobal.mixture.options import comparable_training, engine_options, misplaced, mixture_settings, names_engine_options
 from lobal.mixture.progress import Epoch, progress_display
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
@@ -92,6 +92,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         ((100,), True)
     """
 
+    @names_engine_options
     def __init__(
         self,
         *,
@@ -143,6 +144,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def set_params(self, **params: Any) -> "MixtureRegressor":  # noqa: ANN401 - values of any option
         """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then."""
+        if message := misplaced(params):
+            raise ValueError(message)
         is_nested = any(key.startswith("engine__") for key in params)
         if isinstance(self.engine, str) and "engine" not in params and is_nested:
             self.engine = engine_options(self.engine)

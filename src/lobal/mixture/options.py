@@ -1,8 +1,9 @@
 """From the options of a user to the settings of a mixture, and options as JSON can hold them."""
 
+import functools
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec
 
 import numpy as np
 from jaxtyping import Float
@@ -18,6 +19,8 @@ from lobal.mixture.engine import EngineOptions
 from lobal.mixture.engines import DEFAULT_ENGINE, ENGINES
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.units import as_tensor
+
+Arguments = ParamSpec("Arguments")
 
 OBJECTIVES = {"elbo": "elbo", "mse": "mse"}
 
@@ -66,6 +69,29 @@ def mixture_settings(
         adaptive=bandwidths is None,
         cache_bytes=number("cache_bytes"),
     )
+
+
+def names_engine_options(init: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """The constructor, which raises a TypeError with the right call if it is given an option of an engine."""
+
+    @functools.wraps(init)
+    def constructor(*args: Arguments.args, **options: Arguments.kwargs) -> None:
+        if message := misplaced(options):
+            raise TypeError(message)
+        init(*args, **options)
+
+    return constructor
+
+
+def misplaced(options: Mapping[str, Any]) -> str | None:
+    """What is wrong with options of an engine that are given to the model; None if they are of no engine."""
+    for name, value in options.items():
+        owners = [each.__name__ for each in ENGINES.values() if name in _names(each)]
+        if owners:
+            of = " and the ".join(f"{owner} engine" for owner in owners)
+            calls = " or ".join(f"MixtureRegressor(engine=lobal.{owner}({name}={value!r}))" for owner in owners)
+            return f"{name} is an option of the {of}: {calls}"
+    return None
 
 
 def _check_effect(engine: EngineOptions, noise: object, *, exact: bool) -> None:

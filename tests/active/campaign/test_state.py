@@ -172,6 +172,7 @@ def test_a_noise_function_is_asked_for_again_and_the_campaign_goes_on_with_it(tm
     with pytest.raises(ValueError, match="was given a function as its noise"):
         ActiveLearner.load(tmp_path / "campaign")  # and releases the lock
     assert ActiveLearner.read(tmp_path / "campaign", noise=variance).model.noise is variance
+    assert ActiveLearner.read(tmp_path / "campaign").model.noise is None  # for a look at it, constant noise is learned
     with ActiveLearner.load(tmp_path / "campaign", noise=variance) as again:
         again.run(bumpy, sizes=SIZES[:2])
         assert_equal(whole, again)

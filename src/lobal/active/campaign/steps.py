@@ -117,16 +117,18 @@ def opened_setup(
     """What the campaign was begun with, and its events, both in the present format.
 
     The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
-    surrogate was given as its noise, if it was.
+    surrogate was given as its noise, if it was; a campaign that is only looked at does without it.
     """
     header, events = upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
     candidates: Candidates = resolved(CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
     )
-    surrogate: Surrogate = resolved(SURROGATES, header["surrogate"]["kind"]).from_settings(
-        header["surrogate"], noise=noise
-    )
+    settings = header["surrogate"]
+    if settings.get("functions") and noise is None and not campaign.is_writable:
+        logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
+        settings = {**settings, "functions": []}
+    surrogate: Surrogate = resolved(SURROGATES, settings["kind"]).from_settings(settings, noise=noise)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
