@@ -5,7 +5,8 @@ distance to the 16th neighbour in more. The error is the standard deviation of l
 the unit cube also the mean of estimate / truth, relative to that of the pool, at points within 3 percent of one face
 and of as many faces as there are columns (corners).
 
-The estimate and its constants were chosen on the densities in `CHOSEN_ON`; those in `REPORTED` were only reported.
+The estimate and its constants were chosen on the densities in `CHOSEN_ON`; those in `REPORTED` were only reported,
+except that equal values are left out of the likelihood of a column since `refined_grid` and `repeated` were seen.
 
 python -m experiments density_edges --output docs/results/density_edges.json
 """

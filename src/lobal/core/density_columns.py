@@ -60,10 +60,14 @@ class Column:
         return ((kernels * self._inside(self.nodes[:, None], widths)).sum(1) / kernels.sum(1)).log()
 
     def _likelihood(self, width: Scalar) -> float:
-        """Mean log density under the others of the values that are the quantiles."""
-        sums = self._kernels(self.quantiles, width[None]).sum(1) - 1.0 / (width * math.sqrt(2.0 * math.pi))
-        others = sums.clamp_min(0.0) / max(1, len(self.values) - 1)
-        return ((others + self._floor).log() - self._inside(self.quantiles, width).log()).mean().item()
+        """Mean log density of the quantiles under all other values.
+
+        Equal values are left out: a lattice or a sample with copies would otherwise be a density of spikes.
+        """
+        equal = self.quantiles[:, None] == self.values
+        others = self._kernels(self.quantiles, width[None]).masked_fill_(equal, 0.0).sum(1)
+        density = others / (~equal).sum(1).clamp_min(1) + self._floor
+        return (density.log() - self._inside(self.quantiles, width).log()).mean().item()
 
     def _kernels(self, x: Float[Tensor, " m"], widths: Float[Tensor, " #n"]) -> Float[Tensor, "m n"]:
         scaled = (x[:, None] - self.values) / widths
