@@ -25,6 +25,7 @@ EXPERIMENTS = {
     ),
     "doppler_active": Experiment("experiments.doppler_active:main", "one arm, active or random, over seeds"),
     "doppler_curves": Experiment("experiments.doppler_curves:main", "table and figure from the files of both arms"),
+    "density_edges": Experiment("experiments.density_edges:main", "errors of the density of a pool on known densities"),
     "inducing_density": Experiment(
         "experiments.inducing_density:main", "density and cost of inducing points by method"
     ),

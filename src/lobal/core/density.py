@@ -1,31 +1,41 @@
 """Densities of inputs: estimates, equal norm on a pool, importance weights and the intrinsic dimension."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import final
 
 import torch
-from jaxtyping import Float, Real
+from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
 from lobal.core.arrays import Inputs, row_parts, rows_at
+from lobal.core.density_columns import Column
 from lobal.core.kernels import scale_inputs, squared_distances
 
 # Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
 RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
 # A few thousand centres pin a density down to a few percent; more only cost time.
 LARGEST_SAMPLE = 2000
-# Above this dimension a product of Gaussians with 2000 centres is mostly empty space: neighbours take over.
-LARGEST_KERNEL_DIMENSION = 3
-# The k-th neighbour's distance gives a density with relative error k^(-1/2): 25 percent.
+# Kernels are as wide as the distance to the k-th neighbour, which has a relative error of k^(-1/2) / delta.
 NEIGHBOURS = 16
+# Candidate widths in units of this distance divided by delta^(1/2), and the one for samples that do not fill the space.
+# These, the next two numbers and `NEIGHBOURS` were chosen on known densities: experiments/density_edges.py.
+WIDTHS = (1.0, 1.4, 2.0, 2.8, 4.0, 8.0)
+WIDTH_ON_SURFACES = 2.8
+# Wider kernels are taken unless narrower ones gain more than this in mean log density.
+TELLING_GAIN = 0.02
+# TwoNN finds 0.8 of the true dimension in ten columns: samples above this share of the columns fill the space.
+FULL_DIMENSION = 0.75
 # Kernels are summed up this many at a time: 2 MiB, which caches hold. Larger parts are several times slower.
 KERNELS_AT_ONCE = 2**18
+# The exponential function is slow where its values are close to the smallest number.
+LOWEST_EXPONENT = -700.0
 # Fewer points than this say nothing about an intrinsic dimension.
 FEWEST_NEIGHBOURS = 10
-# Neighbour densities stay within this factor of the typical one, so that none is zero or infinite.
+# Pool densities stay within this factor of the typical one, so that none is zero or infinite.
 DENSITY_RANGE = 1e12
 
 
@@ -76,45 +86,117 @@ class KernelDensity:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class NeighbourDensity:
-    """r^-delta with r the distance to the k-th nearest centre, relative to the typical density.
+class AdaptiveDensity:
+    """Gaussian kernels, each as wide as its centre is far from its neighbours, times a correction of every column.
 
-    Distances are taken in standardised columns, and delta is the intrinsic dimension of the sample, which may be much
-    smaller than the number of columns. A centre is not its own neighbour.
+    A sum of kernels is too low near an edge of the data, where part of each kernel lies outside, and so are the
+    densities of its columns. Those are known better from the columns alone: the correction of a column is the density
+    of its values, divided by the one that the kernels give it. With wide kernels the estimate becomes the product of
+    the columns' densities; a sample that does not tell its columns from independent ones gets wide kernels.
+
+    Distances are taken in standardised columns. A sample whose intrinsic dimension delta is below their number does not
+    fill the space, and its columns say little about it: kernels are only corrected for the part of them that lies
+    beyond the ends of the columns. A centre does not contribute to its own density.
     """
 
     centres: Float[Tensor, "k d"]  # standardised
     spread: Float[Tensor, " d"]
     dimension: float  # delta
-    resolution: float = 1.0  # the smallest distance that counts: repeated inputs have distance zero
-    typical: float = 1.0  # the distance at density one
+    widths: Float[Tensor, " k"]
+    nodes: Float[Tensor, "d m"]  # values of the standardised columns in ascending order
+    corrections: Float[Tensor, "d m"]  # their logarithms at the nodes
 
     @classmethod
-    def fit(cls, X: Inputs, *, generator: torch.Generator) -> "NeighbourDensity":
-        """The density of (a sample of) the inputs."""
+    def fit(cls, X: Inputs, *, bounds: Float[Tensor, "2 d"], generator: torch.Generator) -> "AdaptiveDensity":
+        """The density of (a sample of) the inputs, for points between the bounds."""
         sample = _thinned(X, generator)
         spread = column_spread(sample, correction=0)
+        centres = sample / spread
+        columns = [Column.of(values, ends) for values, ends in zip(centres.T, (bounds / spread).T, strict=True)]
         dimension = intrinsic_dimension(sample, generator=generator)
-        raw = cls(centres=sample / spread, spread=spread, dimension=dimension)
-        distances = raw.distances(sample)
-        positive = distances[(distances > 0) & torch.isfinite(distances)]
-        if not len(positive):
-            return raw
-        resolution = positive.min().item()
-        return replace(raw, resolution=resolution, typical=distances.clamp_min(resolution).median().item())
+        fills_space = dimension > FULL_DIMENSION * len(columns)
+        if fills_space:
+            dimension = float(len(columns))
+        radius = _neighbour_distances(centres) / math.sqrt(dimension)
+
+        def with_widths(factor: float, corrections: Callable[[Column, Tensor], Tensor]) -> AdaptiveDensity:
+            widths = factor * radius
+            return cls(
+                centres=centres,
+                spread=spread,
+                dimension=dimension,
+                widths=widths,
+                nodes=torch.stack([column.nodes for column in columns]),
+                corrections=torch.stack([corrections(column, widths) for column in columns]),
+            )
+
+        if not fills_space:
+            share = dimension / len(columns)
+            return with_widths(WIDTH_ON_SURFACES, lambda column, widths: -share * column.log_share(widths))
+        candidates = [with_widths(factor, lambda column, widths: -column.log_smoothed(widths)) for factor in WIDTHS]
+        orders = [torch.randperm(len(centres), generator=generator).to(X.device) for _ in columns]
+        shuffled = torch.stack([values[order] for values, order in zip(centres.T, orders, strict=True)], dim=1)
+        gains = [density.dependence(shuffled) for density in candidates]
+        best = candidates[max(i for i, gain in enumerate(gains) if gain >= max(gains) - TELLING_GAIN)]
+        return replace(best, corrections=best.corrections + torch.stack([column.log_density() for column in columns]))
 
     def __call__(self, X: Inputs) -> Float[Tensor, " n"]:
-        """The density at every input relative to the typical one."""
-        relative = self.distances(X).clamp_min(self.resolution).log() - math.log(self.typical)
-        return torch.exp(-self.dimension * relative).clamp(1.0 / DENSITY_RANGE, DENSITY_RANGE)
+        """The logarithm of the density at every input, up to a constant."""
+        return self._at(X / self.spread)
 
-    def distances(self, X: Inputs) -> Float[Tensor, " n"]:
-        """The distance of every input to its k-th nearest centre other than itself."""
-        k = max(1, min(NEIGHBOURS, len(self.centres) - 1))
+    def dependence(self, shuffled: Inputs) -> float:
+        """Mean log density of the centres relative to the product of their columns' densities.
+
+        For corrections that divide the kernels by what they give the columns. `shuffled` are the centres with every
+        column in another order: their columns are independent, and the mean density there is one.
+        """
+        return (self._at(self.centres).mean() - self._at(shuffled).logsumexp(0)).item() + math.log(len(shuffled))
+
+    def _at(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The logarithm at standardised inputs."""
+        heights = (self.widths / self.widths.median()).pow(-self.dimension)
+        # -|x - c|^2 / (2 h^2) as one matrix product of (x, |x|^2, 1).
+        precisions = self.widths.square().reciprocal()[:, None]
+        squares = -0.5 * self.centres.square().sum(1, keepdim=True)
+        factors = torch.cat([self.centres, torch.full_like(squares, -0.5), squares], dim=1) * precisions
+        points = torch.cat([X, X.square().sum(1, keepdim=True), torch.ones_like(X[:, :1])], dim=1)
+        sums = torch.cat(
+            [
+                (part @ factors.T).clamp_(LOWEST_EXPONENT, 0.0).exp_() @ heights
+                for part in points.split(max(1, KERNELS_AT_ONCE // len(heights)))
+            ]
+        )
+        sums -= torch.nn.functional.pad(heights, (0, 1))[self._own(X)]
+        # However far a point lies from the centres, its density is at least that of a single one.
+        return sums.clamp_min_(heights.min().item()).log_() + self._correction(X)
+
+    def _own(self, X: Inputs) -> Int[Tensor, " n"]:
+        """The number of the centre that every input is, or the number of centres if it is none."""
         tree = cKDTree(self.centres.cpu().numpy())
-        points = (X / self.spread).cpu().numpy()
-        nearest = torch.as_tensor(tree.query(points, k=k + 1, workers=torch.get_num_threads())[0]).to(X)
-        return torch.where(nearest[:, 0] == 0.0, nearest[:, k], nearest[:, k - 1])
+        closest = math.sqrt(torch.finfo(X.dtype).tiny)  # its square is above zero
+        return torch.as_tensor(tree.query(X.cpu().numpy(), distance_upper_bound=closest)[1], device=X.device)
+
+    def _correction(self, X: Inputs) -> Float[Tensor, " n"]:
+        """The logarithm of the product of the columns' corrections; linear between nodes."""
+        x = X.T.contiguous()
+        right = torch.searchsorted(self.nodes, x).clamp_(1, self.nodes.shape[1] - 1)
+        left = right - 1
+        gap = (self.nodes.gather(1, right) - self.nodes.gather(1, left)).clamp_min_(torch.finfo(x.dtype).tiny)
+        part = ((x - self.nodes.gather(1, left)) / gap).clamp_(0.0, 1.0)
+        return torch.lerp(self.corrections.gather(1, left), self.corrections.gather(1, right), part).sum(0)
+
+
+def _neighbour_distances(X: Inputs) -> Float[Tensor, " n"]:
+    """The distance of every point to its k-th nearest other one; where that is a copy, to a typical neighbour."""
+    distinct = torch.unique(X, dim=0)
+    if len(distinct) == 1:
+        return torch.ones_like(X[:, 0])
+    # Distances by a tree are exact: those of copies are zero.
+    kth, first = (
+        torch.as_tensor(cKDTree(points).query(points, k=[k + 1], workers=torch.get_num_threads())[0][:, 0]).to(X)
+        for points, k in ((X.cpu().numpy(), min(NEIGHBOURS, len(X) - 1)), (distinct.cpu().numpy(), 1))
+    )
+    return torch.where(kth > 0, kth, first.median())
 
 
 def silverman_widths(X: Inputs) -> Float[Tensor, " d"]:
@@ -142,23 +224,15 @@ def pool_density(X: Real[ndarray, "N d"], *, generator: torch.Generator) -> Floa
 def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: torch.Generator) -> Float[Tensor, " N"]:
     """An estimate at X of the density that another sample was drawn from, positive and up to a constant factor.
 
-    A kernel density estimate in few columns, a neighbour density in more. X may be memory-mapped and is read in slices.
+    X may be memory-mapped and is read in slices.
     """
-    n, d = of.shape
-    rows = torch.randperm(n, generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
-    sample = torch.from_numpy(rows_at(of, rows))
-    if d > LARGEST_KERNEL_DIMENSION:
-        return _along(X, NeighbourDensity.fit(sample, generator=generator))
-    kernels = KernelDensity.fit(sample, generator=generator)
-    # However far a point lies from the centres, its density is at least that of a single one of the n points.
-    return _along(X, kernels).clamp_min_(kernels.floor * len(kernels.centres) / n)
-
-
-def _along(X: Real[ndarray, "N d"], density: KernelDensity | NeighbourDensity) -> Float[Tensor, " N"]:
-    values = torch.empty(len(X), dtype=torch.float64)
-    for rows, part in row_parts(X):
-        values[rows] = density(torch.from_numpy(part))
-    return values
+    rows = torch.randperm(len(of), generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
+    ends = [torch.stack(torch.from_numpy(part).aminmax(dim=0)) for _, part in row_parts(X)]
+    bounds = torch.stack(torch.cat(ends).aminmax(dim=0))
+    density = AdaptiveDensity.fit(torch.from_numpy(rows_at(of, rows)), bounds=bounds, generator=generator)
+    values = torch.cat([density(torch.from_numpy(part)) for _, part in row_parts(X)])
+    largest = math.log(DENSITY_RANGE)
+    return values.sub_(values.median()).clamp_(-largest, largest).exp_()
 
 
 def norm(p: Float[Tensor, " N"], pool_density: Float[Tensor, " N"]) -> float:
