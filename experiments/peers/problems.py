@@ -119,7 +119,7 @@ def _peaks2(X: Float[ndarray, "n 2"], _: int) -> Float[ndarray, " n"]:
 
 
 def _peak5(X: Float[ndarray, "n 5"], _: int) -> Float[ndarray, " n"]:
-    return 3.0 * _bump(X, 0.25, *[0.4] * 5) + X[:, 0] * X[:, 1]
+    return np.asarray(3.0 * _bump(X, 0.25, *[0.4] * 5) + X[:, 0] * X[:, 1])
 
 
 def _front6(X: Float[ndarray, "n 6"], _: int) -> Float[ndarray, " n"]:

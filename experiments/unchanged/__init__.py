@@ -5,6 +5,8 @@ with the record in docs/results/unchanged. That record was written by the same c
 functions in `calls.py` were other ones then, with that version's names (flat options of the model, a campaign class of
 its own for molecules).
 
+Campaigns over arrays are not among the cases any more: the density of a pool is estimated in another way since then.
+
 - `cases.py`: the cases and their data, from NumPy's generators with fixed seeds.
 - `calls.py`: the cases run by the present lobal.
 - `comparison.py`: the table.

@@ -11,15 +11,12 @@ from numpy import ndarray
 import lobal
 from experiments.unchanged.cases import (
     MOLECULES,
-    Array,
-    ArrayCampaign,
     Case,
     Fit,
     MolecularCampaign,
     Molecule,
     inputs_of,
     labels_of,
-    oracle,
 )
 from lobal.mixture.options import from_flat_options
 from lobal.molecules.field.settings import ForceFieldSettings
@@ -70,8 +67,6 @@ def run_case(case: Case) -> Result:
     match case:
         case Fit():
             return fit_result(case)
-        case ArrayCampaign():
-            return run_array_campaign(case)
         case MolecularCampaign():
             return run_molecular_campaign(case)
 
@@ -126,47 +121,6 @@ def predictions(model: lobal.MixtureRegressor, at: Float[ndarray, "m d"], unit: 
     }
 
 
-def run_array_campaign(case: ArrayCampaign) -> Result:
-    """The points that a learner asks for, and what it knows in the end."""
-    X = inputs_of(case.d, case.n_pool or 1, seed=3)
-    is_box = case.n_pool is None
-    space = lobal.Box([0.0] * case.d, [1.0] * case.d, **case.space) if is_box else lobal.Pool(X, **case.space)
-    learner = lobal.ActiveLearner(space, model=model_from(case.model, case.d), **case.learner)
-    chosen: Result = {}
-    for step, (move, b) in enumerate(case.plan):
-        if move == "ask":
-            points = learner.ask(b)
-            chosen[f"chosen_{step}"] = Quantity.of(points, 1.0) if is_box else Quantity.exact(points)
-        else:
-            points = learner.pending[:b] if move == "tell" else _others(case, learner, b)
-            learner.tell(points, oracle(points if is_box else X[points], case.failing))
-    unit = learner.labelled.y.std()
-    sample = slice(None, None, len(learner.training_density()) // N_TEST)
-    model = learner.model
-    assert model is not None  # there are labels enough
-    return {
-        **chosen,
-        **steps_result(learner.history, unit),
-        **predictions(model, inputs_of(case.d, N_TEST, seed=4), unit),
-        "labels": Quantity.of(learner.labelled.y, unit),
-        "chosen_failed": Quantity.of(learner.failed, 1.0),
-        "training_density": Quantity.relative(learner.training_density()[sample]),
-        "superior_density": Quantity.relative(learner.superior_density()[sample]),
-        "complexity": Quantity.relative(learner.local_complexity()[sample]),
-        "importance_weights": Quantity.relative(learner.importance_weights()[:N_TEST]),
-        "headroom": Quantity.of([1.0 - learner.expected_savings()], 1.0),
-        "intrinsic_dimension": Quantity.of([learner.settings.dimension], 1.0),
-    }
-
-
-def _others(case: ArrayCampaign, learner: lobal.ActiveLearner, b: int) -> Array:
-    """Points that were not asked for: inputs in a box, or the last rows of a pool that have not been used."""
-    if case.n_pool is None:
-        return inputs_of(case.d, b, seed=5)
-    used = np.concatenate([learner.labelled.candidate, learner.pending, learner.failed])
-    return np.setdiff1d(np.arange(case.n_pool), used)[-b:]
-
-
 def steps_result(history: Any, unit: float) -> Result:  # noqa: ANN401 - lobal's history, wherever it lives
     """What every step of a campaign found out; minus one stands for what was not known."""
 
@@ -194,6 +148,7 @@ def run_molecular_campaign(case: MolecularCampaign) -> Result:
         model=ForceFieldSurrogate(force_field_settings(case)),
         validation=validation,
         intrinsic_dimension=case.dimension,
+        draw="random",
         **case.settings,
     )
     chosen, errors = dict[str, Quantity](), []

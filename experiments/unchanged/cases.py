@@ -1,7 +1,7 @@
 """The cases: fits and campaigns on generated data, options by the names of version 0.1.0."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -27,28 +27,12 @@ class Fit:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ArrayCampaign:
-    """A campaign over inputs in the unit cube.
+class MolecularCampaign:
+    """A campaign over configurations of a molecule.
 
     The plan is a list of moves: ("ask", b); ("tell", b), labels of the b points that have been pending longest;
-    ("add", b), labels of b points that were not asked for.
-    """
-
-    d: int
-    n_pool: int | None  # none for a box
-    plan: tuple[tuple[str, int], ...]
-    space: dict[str, Any] = field(default_factory=dict)  # options of the pool or the box
-    learner: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    failing: float = 0.0  # share of the inputs that have no label
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MolecularCampaign:
-    """A campaign over configurations of a molecule, with a plan as that of an `ArrayCampaign`.
-
-    Intrinsic dimension and width of the density are version 0.1.0's defaults, named here in case defaults change.
+    ("add", b), labels of b points that were not asked for. Intrinsic dimension and width of the density are those that
+    were version 0.1.0's defaults.
     """
 
     atoms: str  # one of `MOLECULES`
@@ -62,7 +46,7 @@ class MolecularCampaign:
     density_width: float = 0.03
 
 
-Case: TypeAlias = Fit | ArrayCampaign | MolecularCampaign
+Case: TypeAlias = Fit | MolecularCampaign
 
 
 def noise_at(X: Array) -> Array:
@@ -72,7 +56,6 @@ def noise_at(X: Array) -> Array:
 
 SPARSE: dict[str, Any] = {"experts": "sparse", "n_inducing": 48, "n_gate_inducing": 24}
 ADAM: dict[str, Any] = {"engine": "adam", "n_inducing": 40, "n_gate_inducing": 20, "max_epochs": 60, "patience": 6}
-CAMPAIGN: dict[str, Any] = {"n_inducing": 48, "n_gate_inducing": 24}
 # More noise than by default, 1e-9, and as many configurations for Sigma_E as amplify rounding least.
 FIELD: dict[str, Any] = {"inducing": 8, "folds": 2, "bandwidths": (0.0625, 0.125, 0.25, 0.5, 1.0), "noise": 1e-5}
 
@@ -122,29 +105,6 @@ CASES: dict[str, Case] = {
     "fit_adam_tuning_full_1d": Fit(
         d=1, n=120, options={**ADAM, "n_inducing": 16, "n_gate_inducing": 10, "max_epochs": 8, "tuning": "full"}
     ),
-    "campaign_pool_2d": ArrayCampaign(
-        d=2,
-        n_pool=400,
-        plan=(("ask", 60), ("tell", 60), ("ask", 60), ("tell", 45), ("ask", 20), ("tell", 35)),
-        model=CAMPAIGN,
-        failing=0.12,
-    ),
-    "campaign_box_1d": ArrayCampaign(
-        d=1,
-        n_pool=None,
-        plan=(("ask", 60), ("tell", 60), ("add", 12), ("ask", 80), ("tell", 80), ("ask", 10), ("tell", 10)),
-        space={"n_candidates": 1000},
-        learner={"draw": "low_dispersion", "shrink_inducing": True, "seed": 3},
-        model={"n_inducing": 64, "n_gate_inducing": 32},
-    ),
-    "campaign_pool_5d": ArrayCampaign(
-        d=5,
-        n_pool=500,
-        plan=(("ask", 60), ("tell", 60), ("ask", 30), ("tell", 30), ("add", 5), ("ask", 10), ("tell", 10)),
-        space={"test_density": "uniform"},
-        learner={"smoothness": 2.0, "exploration": 0.2, "seed": 7},
-        model={"noise": 0.02},
-    ),
     "campaign_molecules_pool": MolecularCampaign(
         atoms="water",
         n_pool=150,
@@ -191,13 +151,6 @@ def labels_of(case: Fit, X: Float[ndarray, "n d"], seed: int) -> Float[ndarray, 
     errors = case.noise * np.random.default_rng([len(X), seed]).standard_normal(len(X))
     labels = rough_target(X) + errors if case.is_rough else target(X) + (0.2 + 1.6 * X[:, 0]) * errors
     return np.asarray(labels)
-
-
-def oracle(X: Float[ndarray, "n d"], failing: float) -> Float[ndarray, " n"]:
-    """Labels that are a function of the input alone, noise and failures (NaN) included."""
-    mixed = np.sin(1e4 * X.sum(1))  # in the place of noise: the same for the same input
-    has_failed = np.sin(1e3 * X[:, -1]) > np.cos(np.pi * failing)
-    return np.where(has_failed, np.nan, target(X) + 0.1 * mixed)
 
 
 @final

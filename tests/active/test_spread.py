@@ -27,9 +27,11 @@ class Known(FittedSurrogate):
         self.width, self.error = torch.tensor(width, dtype=torch.float64), error
 
     def metric(self, candidates: Candidates) -> Metric:
+        del candidates
         return Metric(lambda X: torch.as_tensor(X) / self.width, squared_distances)
 
     def relative_error(self, labels: np.ndarray) -> float | None:
+        del labels
         return self.error
 
     predict = local_bandwidth = noise_variance = save = None  # type: ignore[assignment]

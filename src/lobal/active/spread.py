@@ -7,9 +7,9 @@ together with all points drawn so far they lower the mean over the test density 
 
 one by one, each the best of a few trials (greedy k-means++, Arthur and Vassilvitskii 2007, with a power s instead of
 two). The distance is in units of Sigma_E, and the local bandwidth is LFC^(-1/delta), or (LFC v)^(-1/delta) where the
-noise varies. The centres of such a quantisation have the density (q LFC^(s / delta))^(delta / (delta + s)) (Zador 1982),
-which is the superior density sqrt(q LFC) for s = delta. The pool itself stands for the test density, and no estimate of
-its density enters where q is the pool's.
+noise varies. The centres of such a quantisation have the density (q LFC^(s/delta))^(delta/(delta+s)) (Zador 1982): the
+superior density sqrt(q LFC) for s = delta. The pool itself stands for the test density, and no estimate of its density
+enters where q is the pool's.
 
 The power says how fast errors grow with the distance to the nearest label. With s = 2 few points go to edges and to
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
