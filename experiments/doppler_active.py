@@ -1,6 +1,7 @@
 """Active learning of the Doppler function, Sec. 5.1: the superior sampling scheme and random test sampling.
 
-The model is the default one, with no option set except for the number of inducing points, or the paper's with Adam.
+The arm "active" is the default learner, "spread" the same with constant complexity, "draws" the paper's independent draws
+from the superior density, and "random" random test sampling. The model is the default one, with no option set except for the number of inducing points, or the paper's with Adam.
 
 python -m experiments doppler_active active --seeds 16 --jobs 2 --output docs/results/doppler_active_arm.json
 python -m experiments doppler_active random --seeds 16 --jobs 2 --output docs/results/doppler_random_arm.json
@@ -17,13 +18,14 @@ from experiments.doppler import N_VALIDATION, doppler_data, oracle_rmse, paper_m
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
-from lobal.cli.demo import EXPLORATION, DopplerOracle, errors_on_grid
+from lobal.cli.demo import LEARNERS, DopplerOracle, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import N_INDUCING as DEFAULT_N_INDUCING
 
 START = 512  # uniform random labels, doubled until there are enough
 # Sec. 5.1: fewer inducing points are needed under active sampling, since they follow the complexity.
-N_INDUCING = {"active": 512, "random": 1024}
+N_INDUCING = {"active": 512, "draws": 512, "spread": 1024, "random": 1024}
+DOPPLER_ARMS = {**LEARNERS, "draws": {"draw": "random"}}
 
 Callback = Callable[[ActiveLearner], None]
 
@@ -66,8 +68,8 @@ def campaign(
         # A constant theta of 0.5 leaves a bias that outlasts the noise (docs/paper_map.md): by default it falls with n.
         model=paper_model(seed, **{"penalty": None, **options}) if is_adam else MixtureRegressor(**options),
         validation=doppler_data(N_VALIDATION, seed, stream=1) if is_adam else None,
-        exploration=EXPLORATION[arm],
         shrink_inducing=shrink_inducing,
+        **DOPPLER_ARMS[arm],
     )
     errors = CampaignErrors(*({} for _ in CampaignErrors._fields))
     begun, begun_cpu = time.perf_counter(), time.process_time()
@@ -99,7 +101,7 @@ def run(n: int, seed: int, *, arm: str, **options: Any) -> Result:  # noqa: ANN4
 
 
 def main(
-    arm: Annotated[str, typer.Argument(help="active or random.")],
+    arm: Annotated[str, typer.Argument(help="active, spread, draws or random.")],
     output: Output,
     seeds: Seeds = 16,
     first_seed: FirstSeed = 0,
@@ -112,12 +114,11 @@ def main(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Repeat one arm over seeds and keep its errors in one JSON file; for equal seeds both arms start alike."""
-    if arm not in EXPLORATION:
-        raise ValueError(f"the arm must be one of {sorted(EXPLORATION)}, got {arm!r}")
+    if arm not in DOPPLER_ARMS:
+        raise ValueError(f"the arm must be one of {sorted(DOPPLER_ARMS)}, got {arm!r}")
     m = N_INDUCING[arm] if n_inducing is None else n_inducing
     options: dict[str, Any] = {"engine": engine, "n_inducing": m, "device": device}
-    # Files from before the option have the same settings without it.
-    settings = {**options, "exploration": EXPLORATION[arm]} | ({"shrink_inducing": True} if shrink_inducing else {})
+    settings = {**options, "learner": DOPPLER_ARMS[arm], "shrink_inducing": shrink_inducing}
     with_oracle = oracle and engine == "analytic"
     repetitions = Repetitions(
         experiment=f"Doppler function, {arm} sampling, uniform start",

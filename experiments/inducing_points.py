@@ -38,7 +38,7 @@ from experiments.repetitions import (
     values_by_seed,
 )
 from lobal.cli.checks import whole_numbers
-from lobal.cli.demo import EXPLORATION, N_TEST, Errors, errors_on_grid
+from lobal.cli.demo import LEARNERS, N_TEST, Errors, errors_on_grid
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures, gaussian, squared_distances
 from lobal.experts.features import StoredFeatures
@@ -324,7 +324,7 @@ def main(
     repetitions = Repetitions(
         experiment="Doppler function, number and distribution of inducing points",
         settings=options
-        | {"exploration": EXPLORATION["active"], "growth": GROWTH, "most_chosen": MOST_CHOSEN, "n_test": N_TEST},
+        | {"learner": LEARNERS["active"], "growth": GROWTH, "most_chosen": MOST_CHOSEN, "n_test": N_TEST},
         run=partial(run, **options),
     )
     pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]

@@ -27,7 +27,7 @@ from experiments.figures.models import curve_panels
 from experiments.rbf_network import fitted_networks
 from experiments.repetitions import Figure, Jobs, Output, Repetitions, Result, Seeds, values_by_seed
 from lobal.active.learner import ActiveLearner
-from lobal.cli.demo import EXPLORATION, N_TEST, errors_on_grid
+from lobal.cli.demo import LEARNERS, N_TEST, errors_on_grid
 from lobal.report.campaign_figures import Curve
 from lobal.report.figures import save_figure
 from lobal.report.savings import Savings, relative_sample_sizes
@@ -175,7 +175,7 @@ def main(
         experiment="Doppler function, other models trained on active and on random labels",
         settings={
             "n_inducing": N_INDUCING["active"],
-            "exploration": EXPLORATION["active"],
+            "learner": LEARNERS["active"],
             "n_validation": N_VALIDATION,
             "n_test": N_TEST,
             "forest": {"min_samples_leaf": LEAF_SIZES},

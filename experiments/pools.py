@@ -27,7 +27,7 @@ from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.cli.checks import whole_numbers
-from lobal.cli.demo import EXPLORATION
+from lobal.cli.demo import LEARNERS
 from lobal.core.arrays import as_column
 from lobal.mixture.estimator import SMALLEST_TRAINING_SET, MixtureRegressor
 from lobal.report.savings import Savings, relative_sample_sizes
@@ -146,7 +146,7 @@ def stationary_problem(seed: int, *, rows: int = STATIONARY_ROWS) -> Problem:
 def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Iterator[tuple[int, ActiveLearner]]:
     """One arm: every size, and the learner with that many labels."""
     learner = ActiveLearner(
-        split.pool, seed=seed, model=MixtureRegressor(n_inducing=settings.n_inducing), exploration=EXPLORATION[arm]
+        split.pool, seed=seed, model=MixtureRegressor(n_inducing=settings.n_inducing), **LEARNERS[arm]
     )
     for size in settings.sizes:
         rows = learner.ask(size - len(learner.labelled.y))
@@ -155,10 +155,10 @@ def campaign(arm: str, seed: int, settings: PoolSettings, split: Split) -> Itera
 
 
 def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
-    """Both arms from the same start, in columns such as "active_rmse_512"; expected savings of the active arm."""
+    """All arms, in columns such as "active_rmse_512"; expected savings of the active arm."""
     split = settings.split(seed)
     result: Result = {"n": n, "seed": seed}
-    for arm in EXPLORATION:
+    for arm in LEARNERS:
         for size, learner in campaign(arm, seed, settings, split):
             assert learner.model is not None  # sizes are above the smallest training set
             prediction = learner.model.predict(split.X_test)
@@ -213,7 +213,7 @@ def main(
         bool, typer.Option("--uniform-test", help="Test errors count equally everywhere, not as often as rows occur.")
     ] = False,
 ) -> None:
-    """Repeat both arms over seeds, keep their errors in one JSON file, and print the savings."""
+    """Repeat all arms over seeds, keep their errors in one JSON file, and print the savings."""
     settings = PoolSettings(
         data=data,
         sizes=tuple(whole_numbers(sizes)),
@@ -226,7 +226,7 @@ def main(
     repetitions = Repetitions(
         experiment=f"{settings.name}: active against random sampling of a pool",
         settings=asdict(settings)
-        | {"data": settings.name, "exploration": EXPLORATION["active"], "largest_test_set": LARGEST_TEST_SET}
+        | {"data": settings.name, "arms": LEARNERS, "largest_test_set": LARGEST_TEST_SET}
         | control,
         run=partial(run, settings=settings),
         conclude=partial(conclusion, sizes=settings.sizes),

@@ -1,4 +1,4 @@
-"""The body of `lobal demo`: active learning compared with random sampling on the Doppler function.
+"""The body of `lobal demo`: active learning, evenly spread and random labels on the Doppler function.
 
 `experiments.doppler_active` runs the same campaigns with more options and keeps their numbers.
 """
@@ -30,9 +30,16 @@ from lobal.report.savings import Savings, relative_sample_sizes
 
 DOPPLER = Doppler()
 N_TEST = 10_000  # midpoints of equal cells, at which predictions are compared with the noise-free function
-N_INDUCING = 512  # in both arms
-# The test density's share in the learner's target density: its default, or all of it, which is random sampling.
-EXPLORATION = {"active": 0.1, "random": 1.0}
+N_INDUCING = 512  # in all arms
+# Options of the learner: its defaults, labels spread as if the function were equally complex everywhere, random labels.
+LEARNERS: dict[str, dict[str, Any]] = {
+    "active": {},
+    "spread": {"complexity": "constant"},
+    "random": {"draw": "random", "exploration": 1.0},
+}
+
+
+OTHERS = ("spread", "random")
 
 
 class Errors(NamedTuple):
@@ -54,15 +61,15 @@ class DopplerOracle:
 
 
 class Comparison(NamedTuple):
-    """Errors of both arms, the two of `Errors` per seed and size, and the first active learner."""
+    """Errors of all arms, the two of `Errors` per seed and size, and the first active learner."""
 
     sizes: Sequence[int]
     arms: dict[str, Float[ndarray, "seeds sizes 2"]]
     learner: ActiveLearner
 
-    def savings(self) -> Savings:
-        """Relative sample sizes at all sizes after the common start."""
-        rmse = (self.arms[arm][:, 1:, 0] for arm in ("active", "random"))
+    def savings(self, arm: str, against: str) -> Savings:
+        """Relative sample sizes at all sizes after the first."""
+        rmse = (self.arms[each][:, 1:, 0] for each in (arm, against))
         return relative_sample_sizes(*rmse, smoothness=math.inf, dimension=1.0)
 
 
@@ -74,43 +81,48 @@ def errors_on_grid(model: Any) -> Errors:  # noqa: ANN401 - a fitted regression 
 
 
 def demonstrate(n: int, seeds: int, output: Path, *, quiet: bool = False) -> None:
-    """Run both arms, print their errors and the savings, and write figures and a report to the folder."""
+    """Run all arms, print their errors and the savings, and write figures and a report to the folder."""
     console = Console()
     output.mkdir(parents=True, exist_ok=True)  # fails before the work, not after it
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=quiet) as progress:
-        tasks = {arm: progress.add_task(f"{arm} sampling", total=4 * seeds) for arm in EXPLORATION}
+        tasks = {arm: progress.add_task(f"{arm} sampling", total=4 * seeds) for arm in LEARNERS}
         comparison = compare(n, seeds, lambda arm, steps: progress.advance(tasks[arm], steps))
-    savings = comparison.savings()
-    console.print(comparison_table(comparison, savings))
-    console.print(savings.verdict())
-    for path in _save(comparison, savings, output):
+    console.print(comparison_table(comparison))
+    console.print(f"Spread evenly instead of at random: {comparison.savings('spread', 'random').verdict()}.")
+    console.print(f"Spread by local complexity instead of evenly: {comparison.savings('active', 'spread').verdict()}.")
+    console.print(f"Both together: {comparison.savings('active', 'random').verdict()}.")
+    for path in _save(comparison, output):
         console.print(f"  {path}")
 
 
 def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparison:
-    """Both arms at n/8, n/4, n/2 and n labels; random sampling runs in a second process."""
+    """All arms at n/8, n/4, n/2 and n labels; those without local complexity run in a second process."""
     sizes = [n // 8, n // 4, n // 2, n]
-    torch.set_num_threads(1)  # one core for each arm
+    torch.set_num_threads(1)  # one core for each process
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = [pool.submit(_random_errors, seed, sizes) for seed in range(seeds)]
-        for future in futures:
-            future.add_done_callback(lambda _: advance("random", len(sizes)))
+        futures = {arm: [pool.submit(_errors, arm, seed, sizes) for seed in range(seeds)] for arm in OTHERS}
+        for arm, submitted in futures.items():
+            for future in submitted:
+                future.add_done_callback(lambda _, arm=arm: advance(arm, len(sizes)))
         active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
-        arms = {"active": [errors for _, errors in active], "random": [future.result() for future in futures]}
-    return Comparison(sizes, {arm: np.array(errors) for arm, errors in arms.items()}, active[0][0])
+        others = {arm: [future.result() for future in submitted] for arm, submitted in futures.items()}
+    errors = {"active": [errors for _, errors in active], **others}
+    return Comparison(sizes, {arm: np.array(errors[arm]) for arm in LEARNERS}, active[0][0])
 
 
-def comparison_table(comparison: Comparison, savings: Savings) -> Table:
-    """Errors of both arms and the relative sample size, for the terminal."""
-    table = Table("n", title="Doppler function: active learning and random sampling", title_justify="left")
-    for column in ("RMSE active", "RMSE random", "maxAE active", "maxAE random", "rho"):
+def comparison_table(comparison: Comparison) -> Table:
+    """Errors of all arms and relative sample sizes against random labels, for the terminal."""
+    table = Table("n", title="Doppler function: active, spread and random labels", title_justify="left")
+    columns = [*(f"RMSE {arm}" for arm in LEARNERS), *(f"maxAE {arm}" for arm in LEARNERS), "rho spread", "rho active"]
+    for column in columns:
         table.add_column(column, justify="right")
     means = [arm.mean(axis=0) for arm in comparison.arms.values()]  # (sizes, 2)
+    savings = [comparison.savings(arm, "random") for arm in ("spread", "active")]
     for row, size in enumerate(comparison.sizes):
         cells = [f"{mean[row, measure]:.3f}" for measure in (0, 1) for mean in means]
-        table.add_row(str(size), *cells, "" if row == 0 else savings.rho_at(row - 1))
+        table.add_row(str(size), *cells, *("" if row == 0 else each.rho_at(row - 1) for each in savings))
     return table
 
 
@@ -125,17 +137,17 @@ def _campaign(
         advance()
 
     model = MixtureRegressor(n_inducing=N_INDUCING)
-    learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model, exploration=EXPLORATION[arm])
+    learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model, **LEARNERS[arm])
     learner.run(DopplerOracle(seed), sizes=sizes, callbacks=[measure])
     return learner, errors
 
 
-def _random_errors(seed: int, sizes: Sequence[int]) -> list[Errors]:
-    return _campaign("random", seed, sizes)[1]
+def _errors(arm: str, seed: int, sizes: Sequence[int]) -> list[Errors]:
+    return _campaign(arm, seed, sizes)[1]
 
 
-def _save(comparison: Comparison, savings: Savings, folder: Path) -> list[Path]:
-    learner = comparison.learner
+def _save(comparison: Comparison, folder: Path) -> list[Path]:
+    learner, savings = comparison.learner, comparison.savings("active", "random")
     assert learner.model is not None
     curves = {name: Curve(comparison.sizes, arm[:, :, 0]) for name, arm in comparison.arms.items()}
     paths = [folder / name for name in ("learning_curves.png", "overview.png", "report.html")]
