@@ -1,7 +1,8 @@
 """Active learning of the Doppler function, Sec. 5.1: the superior sampling scheme and random test sampling.
 
-The arm "active" is the default learner, "spread" the same with constant complexity, "draws" the paper's independent draws
-from the superior density, and "random" random test sampling. The model is the default one, with no option set except for the number of inducing points, or the paper's with Adam.
+The arm "active" is the default learner, "spread" the same with constant complexity, "draws" the paper's independent
+draws from the superior density, and "random" random test sampling. The model is the default one, with no option set
+except for the number of inducing points, or the paper's with Adam.
 
 python -m experiments doppler_active active --seeds 16 --jobs 2 --output docs/results/doppler_active_arm.json
 python -m experiments doppler_active random --seeds 16 --jobs 2 --output docs/results/doppler_random_arm.json
