@@ -7,6 +7,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparis
         futures = {arm: [pool.submit(_errors, arm, seed, sizes) for seed in range(seeds)] for arm in OTHERS}
         for arm, submitted in futures.items():
             for future in submitted:
-                future.add_done_callback(lambda _, arm=arm: advance(arm, len(sizes)))
+                future.add_done_callback(partial(_report, advance, arm, len(sizes)))
         active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
         others = {arm: [future.result() for future in submitted] for arm, submitted in futures.items()}
     errors = {"active": [errors for _, errors in active], **others}
@@ -140,6 +141,10 @@ def _campaign(
     learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model, **LEARNERS[arm])
     learner.run(DopplerOracle(seed), sizes=sizes, callbacks=[measure])
     return learner, errors
+
+
+def _report(advance: Callable[[str, int], None], arm: str, steps: int, _: object) -> None:
+    advance(arm, steps)
 
 
 def _errors(arm: str, seed: int, sizes: Sequence[int]) -> list[Errors]:
