@@ -14,7 +14,12 @@ from lobal.active.next_density import NextDensity, next_density, with_exploratio
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.spread import power, spread_density
 from lobal.active.surrogate import FitTask, FittedSurrogate
+from lobal.core.comparison import best_of
+from lobal.core.complexity import learning_rate
 from lobal.core.density import importance_weights, normalised
+
+# What is compared, the most cautious first: a later one has to be better by a standard error.
+TRUSTS = (0.0, 0.5, 1.0)
 
 
 @final
@@ -67,7 +72,34 @@ class Knowledge:
         candidates = self._state.candidates
         if self.fitted is None:
             return normalised(candidates.test_density.sqrt(), candidates.pool_density)
-        return self.scores.superior if self._state.setup.settings.complexity == "local" else self.scores.even
+        return self._superior(self.trust)
+
+    def _superior(self, trust: float) -> Float[Tensor, " N"]:
+        """The superior density with LFC^trust in place of LFC."""
+        density = self.scores.even.pow(1.0 - trust) * self.scores.superior.pow(trust)
+        return normalised(density, self._state.candidates.pool_density)
+
+    @cached_property
+    def trust(self) -> float:
+        """How far the local complexity is followed, between 0, constant complexity, and 1.
+
+        Spread points follow as much of it as lowers the error under the test density, as far as the labels tell:
+        errors of labels predicted from all others, weighted by q / p_k, times what another density would make of them.
+        By the asymptotics of Theorem 1, squared errors are proportional to p^(-2 tau).
+        """
+        settings = self._state.setup.settings
+        if settings.complexity == "constant":
+            return 0.0
+        X, y, candidate = self._state.observations()
+        errors = None if self.fitted is None or settings.draw != SPREAD else self.fitted.squared_errors(X, y)
+        if errors is None:
+            return 1.0
+        weighted, rows = torch.from_numpy(self.importance_weights * errors), torch.as_tensor(candidate)
+        rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
+        losses = [
+            weighted * (self._labelled_density / positive(self._superior(trust)[rows])).pow(rate) for trust in TRUSTS
+        ]
+        return TRUSTS[best_of(losses)]
 
     @property
     def _aim(self) -> Float[Tensor, " N"]:
@@ -132,7 +164,7 @@ class Knowledge:
         if fitted is None:
             return {"validation_error": None, "noise": None, "attainable": None}
         own = {"validation_error": fitted.validation_error, "noise": fitted.noise}
-        return {**own, "attainable": self.scores.attainable, **fitted.record()}
+        return {**own, "attainable": self.scores.attainable, "trust": self.trust, **fitted.record()}
 
     def status(self, activity: str) -> tuple[int, str]:
         """The labels so far, and step, error of the last fit and activity in a few words; no new fit is made."""

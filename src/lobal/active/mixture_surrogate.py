@@ -49,6 +49,13 @@ class FittedMixtureSurrogate(FittedSurrogate):
     def relative_error(self, labels: ndarray) -> float | None:
         return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)
 
+    def squared_errors(self, X: ndarray, y: ndarray) -> Float[ndarray, " n"] | None:
+        try:
+            mean, _ = self.model.leave_one_out(X, y)
+        except ValueError:  # exact experts have not seen labels of weight zero, and know of no others
+            return None
+        return np.asarray(np.square(y - mean) - self.noise_variance(X))
+
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.noise_variance(X))
 

@@ -70,6 +70,11 @@ class FittedSurrogate(ABC):
     def relative_error(self, labels: ndarray) -> float | None:
         """The validation error in units of the spread of the labels; none if there is no validation error."""
 
+    def squared_errors(self, X: ndarray, y: ndarray) -> Float[ndarray, " n"] | None:
+        """Squared errors of the training labels, each predicted from all others, less their noise; none if unknown."""
+        del X, y
+        return None
+
     @abstractmethod
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         """The variance of a label's noise at every input, up to a constant factor."""
