@@ -61,8 +61,8 @@ Choice: TypeAlias = Callable[[Shortlist], Int[ndarray, " b"]]  # rows of the sho
 def chosen(task: DrawTask, choice: Choice, *, most: int) -> Int[Tensor, " b"]:
     """The candidates that are chosen among those of positive weight that were not drawn before.
 
-    Before there is a model they are drawn at random by the weights, and so are the candidates that a choice among more
-    than `most` is restricted to.
+    Before there is a model they are drawn at random by the weights. A choice among more than `most` is restricted to so
+    many that are drawn from the test density, which is neutral: the weights are lobal's own.
 
     Raises:
         ValueError: labels are not single numbers.
@@ -84,7 +84,7 @@ def chosen(task: DrawTask, choice: Choice, *, most: int) -> Int[Tensor, " b"]:
         return left
     most = max(most, SPARE * task.b)
     if len(left) > most:
-        left = draw_random(weights, task.candidates.X, most, generator=task.generator).sort().values
+        left = task.at_random(task.candidates.test_density, most).sort().values
     shortlist = _shortlist(task, left)
     with _seeded(shortlist.seed):
         rows = choice(shortlist)
