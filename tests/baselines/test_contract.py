@@ -75,14 +75,15 @@ def test_points_are_random_before_there_is_a_model(name: str) -> None:
 
 
 @every_design
-def test_many_candidates_are_thinned_by_their_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_candidates_are_thinned_by_the_test_density(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[design(with_its_package(name)).__module__]
     for limit in ("LARGEST", "LARGEST_KL", "LARGEST_MIXTURE"):
         monkeypatch.setattr(module, limit, 16, raising=False)
     given = task(b=4)
-    given.weights[35:100] = 1e-12
-    given.weights[60:76] = 1.0
-    assert set(drawn(name, given)) <= set(range(60, 76))
+    density = torch.full((120,), 1e-12, dtype=torch.float64)
+    density[60:76] = 1.0
+    wanted = replace(given.candidates, test_density=density)
+    assert set(drawn(name, replace(given, candidates=wanted))) <= set(range(60, 76))
 
 
 @every_design

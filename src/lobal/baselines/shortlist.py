@@ -84,7 +84,8 @@ def chosen(task: DrawTask, choice: Choice, *, most: int) -> Int[Tensor, " b"]:
         return left
     most = max(most, SPARE * task.b)
     if len(left) > most:
-        left = task.at_random(task.candidates.test_density, most).sort().values
+        share = torch.where(weights > 0.0, task.candidates.test_density / task.candidates.pool_density, 0.0)
+        left = draw_random(share, task.candidates.X, most, generator=task.generator).sort().values
     shortlist = _shortlist(task, left)
     with _seeded(shortlist.seed):
         rows = choice(shortlist)
