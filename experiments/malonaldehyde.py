@@ -33,8 +33,8 @@ from torch import Tensor
 from experiments.repetitions import Result
 from lobal.active.draws import draw_random
 from lobal.active.learner import ActiveLearner
-from lobal.core.complexity import local_complexity, smoothness_of_fall
 from lobal.core.files import write_atomically
+from lobal.core.superior_density import local_complexity, smoothness_of_fall
 from lobal.core.versions import versions
 from lobal.molecules.density import TEST_DENSITIES, configuration_density, named_test_density
 from lobal.molecules.field.forcefield import ForceField, errors_on

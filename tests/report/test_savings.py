@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lobal.core.complexity import relative_sample_size
+from lobal.core.superior_density import relative_sample_size
 from lobal.report.savings import expectation, pooled_errors, relative_sample_sizes, verdict
 
 INFINITE: dict[str, Any] = {"smoothness": math.inf, "dimension": 1.0}

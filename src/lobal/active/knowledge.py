@@ -15,8 +15,8 @@ from lobal.active.scoring import Scores, evaluated, positive, scores_from
 from lobal.active.spread import power, spread_density
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.comparison import best_of
-from lobal.core.complexity import learning_rate
 from lobal.core.density import importance_weights, normalised
+from lobal.core.superior_density import learning_rate
 
 # What is compared, the most cautious first: a later one has to be better by a standard error.
 TRUSTS = (0.0, 0.5, 1.0)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from lobal.active.candidates import Candidates
 from lobal.active.surrogate import FittedSurrogate
-from lobal.core.complexity import attainable_sample_size, local_complexity, superior_density
 from lobal.core.density import normalised
+from lobal.core.superior_density import attainable_sample_size, local_complexity, superior_density
 
 
 @final

@@ -1,8 +1,8 @@
 """Arrays, formulas, densities and files that every other room uses; imports no other room.
 
-Start with `complexity.py`, the paper on one page.
+Start with `superior_density.py`, the paper on one page.
 
-- `complexity.py`: local bandwidth, local function complexity, superior density, inducing-point target, sample sizes
+- `superior_density.py`: local bandwidth, complexity, superior density, inducing-point target, sample sizes
 - `density.py`: density estimates, equal norm on a pool, importance weights, intrinsic dimension
 - `kernels.py`: distances, Gaussian and Matérn kernels, whitened features
 - `linalg.py`: linear algebra: Cholesky factors with jitter, triangular systems

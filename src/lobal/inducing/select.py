@@ -13,8 +13,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.core.arrays import Inputs, as_column, as_matrix
-from lobal.core.complexity import inducing_target
 from lobal.core.density import importance_weights, pool_density
+from lobal.core.superior_density import inducing_target
 from lobal.inducing.cells import cell_points
 from lobal.inducing.distributional import distributional_points
 from lobal.inducing.greedy import fast_forward_points, variance_points

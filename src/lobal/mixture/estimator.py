@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from lobal.core.arrays import as_column, resolve_device
-from lobal.core.complexity import local_complexity
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import KernelDensity, intrinsic_dimension
+from lobal.core.superior_density import local_complexity
 from lobal.mixture.checks import one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData, split_labels
 from lobal.mixture.engine import EngineOptions

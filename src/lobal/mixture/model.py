@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
-from lobal.core.complexity import local_bandwidth
+from lobal.core.superior_density import local_bandwidth
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 from lobal.mixture.gate import Gate, gated_mean
 

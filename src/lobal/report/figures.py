@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
-from lobal.core.complexity import superior_density
 from lobal.core.files import write_atomically
+from lobal.core.superior_density import superior_density
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.model import bandwidth_volume
 

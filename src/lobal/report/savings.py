@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.stats import t as student
 
-from lobal.core.complexity import learning_rate
+from lobal.core.superior_density import learning_rate
 
 CHANCE = 0.05  # probability of a verdict if there is no difference
 LITTLE_TO_GAIN = 0.1  # expected savings below which active learning is hardly worth its effort

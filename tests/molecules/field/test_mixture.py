@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from lobal.mixture.analytic.ordinal import Channel
+from lobal.mixture.analytic.gate_fit import Channel
 from lobal.molecules.field.expert import ForceExperts, dense_experts
 from lobal.molecules.field.gate import GateFeatures, MolecularGate, smooth_weights
 from lobal.molecules.field.kernel import MolecularKernel

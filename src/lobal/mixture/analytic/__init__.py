@@ -1,12 +1,12 @@
 """The default engine: experts in closed form, and an ordinal gate fitted to their leave-one-out predictions.
 
-Start with `training.py`, one round of the training, and `ordinal.py`, the fit of the gate.
+Start with `training.py`, one round of the training, and `gate_fit.py`, the fit of the gate.
 
 - `engine.py`, `settings.py`: the options `lobal.Analytic`, and the settings they become
 - `fit.py`, `sparse.py`, `exact.py`: from labelled data to a fitted mixture, on sparse or exact experts
 - `preparation.py`: what both need: weighted points, candidate gates, a longer ladder
 - `training.py`: utilities of the experts, gate, noise
-- `ordinal.py`: the objective of the ordinal gate and Newton's method
+- `gate_fit.py`: the objective of the ordinal gate and Newton's method
 - `gate_choice.py`: how wide the gate's kernel is, and by which measure of the experts it is fitted
 - `tuning.py`: price of leverage and lambda_G by cross-validation
 """

@@ -15,7 +15,7 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import WhitenedFeatures
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, relative_weights
-from lobal.mixture.analytic.ordinal import cross_fitted_channels
+from lobal.mixture.analytic.gate_fit import cross_fitted_channels
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import Trained, fit_gate, trained_with, utilities
 from lobal.mixture.gate import gated_mean, interpolation_weights

@@ -27,7 +27,7 @@ from lobal.experts.fitc import fitc_variance
 from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.experts.interface import Hyperparameters
 from lobal.experts.leave_one_out import LeaveOneOut, condition, relative_weights, sparse_leave_one_out
-from lobal.mixture.analytic.ordinal import fit_ordinal_gate
+from lobal.mixture.analytic.gate_fit import fit_ordinal_gate
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.gate import OrdinalGate, gated_mean
 from lobal.mixture.ladder import bandwidth_prices

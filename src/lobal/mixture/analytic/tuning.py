@@ -15,7 +15,7 @@ from lobal.core.comparison import is_better
 from lobal.experts.leave_one_out import LeaveOneOut
 from lobal.mixture.analytic.fit import fit_analytic
 from lobal.mixture.analytic.gate_choice import MOST_COMPARED, held_out_losses
-from lobal.mixture.analytic.ordinal import FOLDS
+from lobal.mixture.analytic.gate_fit import FOLDS
 from lobal.mixture.analytic.preparation import analytic_settings, training_points
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.data import TrainingData

@@ -15,9 +15,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, resolve_device
-from lobal.core.complexity import local_bandwidth, local_complexity
 from lobal.core.files import load_record, save_record
-from lobal.mixture.analytic.ordinal import Channel
+from lobal.core.superior_density import local_bandwidth, local_complexity
+from lobal.mixture.analytic.gate_fit import Channel
 from lobal.molecules.field.gate import GateFeatures, MolecularGate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels

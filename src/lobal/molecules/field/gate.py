@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.linalg import safe_cholesky, whitened
-from lobal.mixture.analytic.ordinal import Channel
+from lobal.mixture.analytic.gate_fit import Channel
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along, energies_at
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.prediction import Predictor

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lobal.mixture.analytic.ordinal import Channel, cross_fitted_channels, fit_channel
+from lobal.mixture.analytic.gate_fit import Channel, cross_fitted_channels, fit_channel
 from lobal.molecules.field.gate import GateFeatures, MolecularGate, Weights
 from lobal.molecules.field.labels import EnergiesForces, LabelledMolecules, Labels
 from lobal.molecules.field.prediction import Predictor

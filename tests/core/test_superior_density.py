@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from lobal.core.complexity import (
+from lobal.core.superior_density import (
     attainable_sample_size,
     inducing_target,
     learning_rate,

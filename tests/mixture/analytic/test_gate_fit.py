@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lobal.core.kernels import WhitenedFeatures, gaussian
-from lobal.mixture.analytic.ordinal import (
+from lobal.mixture.analytic.gate_fit import (
     LEFT_OUT,
     TEMPERATURES,
     NewtonSearch,
