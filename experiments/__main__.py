@@ -38,6 +38,7 @@ EXPERIMENTS = {
     "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
     "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
+    "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
     "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),

@@ -29,6 +29,7 @@ from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import column_spread
+from lobal.core.files import write_atomically
 from lobal.core.kernels import gaussian
 from lobal.experts.exact import exact_experts
 from lobal.experts.global_expert import fit_global_expert
@@ -152,13 +153,15 @@ def main(
         for name in problems
         for strategy in strategies.split(";")
     ]
-    missing = [task for task in wanted if task not in finished(output)]
+    done = finished(output)
+    missing = [task for task in wanted if task not in done]
     output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, "".join(json.dumps(record) + "\n" for record in done.values()).encode())
     with output.open("a") as file:
-        for done, record in enumerate(_results(missing, data, jobs, minutes), start=1):
+        for number, record in enumerate(_results(missing, data, jobs, minutes), start=1):
             file.write(json.dumps(record) + "\n")
             file.flush()
-            print(f"{done} of {len(missing)}: {record['strategy']} on {record['problem']}", flush=True)
+            print(f"{number} of {len(missing)}: {record['strategy']} on {record['problem']}", flush=True)
 
 
 def _results(tasks: Sequence[Task], data: Path, jobs: int, minutes: float) -> Iterator[dict[str, Any]]:

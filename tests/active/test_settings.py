@@ -13,7 +13,14 @@ from lobal import MixtureRegressor, Pool
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.settings import LearnerSettings, checked_sizes, checked_space, checked_surrogate
 
-GOOD = {"seed": 3, "smoothness": math.inf, "intrinsic_dimension": 1.5, "exploration": 0.1, "draw": "random"}
+GOOD = {
+    "seed": 3,
+    "smoothness": math.inf,
+    "intrinsic_dimension": 1.5,
+    "exploration": 0.1,
+    "draw": "random",
+    "complexity": "local",
+}
 POOL = Pool([[0.0], [1.0]])
 
 
@@ -24,8 +31,10 @@ def test_settings_are_plain_data_and_come_back() -> None:
     assert (settings.seed, settings.smoothness, settings.exploration) == (3, 2.0, 0.5)
     with pytest.raises(ValueError, match="has not been estimated yet"):
         _ = LearnerSettings().dimension
-    defaults = {"seed": 0, "smoothness": math.inf, "intrinsic_dimension": None, "exploration": 0.1, "draw": "random"}
-    assert LearnerSettings.from_fields({"of an earlier version": 1}).to_fields() == defaults
+    # Campaigns of versions that did not write how they draw go on with random draws.
+    earlier = GOOD | {"seed": 0, "intrinsic_dimension": None}
+    assert LearnerSettings.from_fields({"of an earlier version": 1}).to_fields() == earlier
+    assert LearnerSettings().draw == "spread"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +47,8 @@ def test_settings_are_plain_data_and_come_back() -> None:
         ("intrinsic_dimension", -2, "intrinsic_dimension must be above 0, got -2.0; leave it out"),
         ("intrinsic_dimension", math.inf, "intrinsic_dimension must be above 0"),
         ("exploration", 1.5, r"exploration must be between 0 and 1, got 1\.5"),
-        ("draw", "lots", r"draw must be one of \[.*'low_dispersion', .*'random'\], got 'lots'"),
+        ("draw", "lots", r"draw must be one of \[.*'low_dispersion', .*'random', 'spread'\], got 'lots'"),
+        ("complexity", "none", r"complexity must be one of \['local', 'constant'\], got 'none'"),
         ("draw", ["random"], r"got \['random'\]"),
     ],
 )

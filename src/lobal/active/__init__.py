@@ -8,7 +8,7 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
 - `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
 - `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
-- `draws.py`: draws from that density.
+- `draws.py`: draws from that density; `spread.py`: points that follow it evenly, the default.
 - `oracles.py`: calls of somebody else's program, which may fail; `stopping.py`: rules that end a run.
 - `settings.py`: what a learner is told once, checked.
 - `campaign/`: what is kept of a campaign, in memory and on disk.

@@ -46,11 +46,11 @@ class ActiveLearner:
         validation: inputs and labels to validate the fits with, used for nothing else.
         smoothness: alpha of the target; change it for targets that are known to be rough.
         intrinsic_dimension: delta of the inputs; by default estimated from a pool, the number of columns of a box.
-        exploration: share of the test density in the density aimed for, between 0 and 1. It keeps a region from
-            starving on the evidence of a handful of labels; 0 is the paper's scheme.
-        draw: "spread" for points that follow the density evenly in the metric of the model, "random" for independent
-            draws as in the paper, "low_dispersion" for systematic draws along a curve; competitors
-            such as "gsx" choose points by other criteria (see `lobal.baselines`).
+        exploration: share of the points that follow the test density, between 0 and 1. It keeps a region from
+            starving on the evidence of a handful of labels, and tells what the others gain; 0 is the paper's scheme.
+        draw: "spread" for points that follow the density evenly in the metric of the model, the default for arrays;
+            "random" for independent draws as in the paper, the default for molecules; "low_dispersion" for systematic
+            draws along a curve; or a competitor such as "gsx" (see `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough, and keep to that. Saves time in long
             campaigns and may cost accuracy in very long ones.
@@ -79,13 +79,14 @@ class ActiveLearner:
         smoothness: float = float("inf"),
         intrinsic_dimension: float | None = None,
         exploration: float = 0.1,
-        draw: str = "spread",
+        draw: str | None = None,
         complexity: str = "local",
         shrink_inducing: bool = False,
     ) -> None:
+        design_name = checked_space(space).default_draw if draw is None else draw
         given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
-        settings = LearnerSettings.checked(seed=seed, draw=draw, complexity=complexity, **given)
-        surrogate = checked_surrogate(model, shrink_inducing, checked_space(space))
+        settings = LearnerSettings.checked(seed=seed, draw=design_name, complexity=complexity, **given)
+        surrogate = checked_surrogate(model, shrink_inducing, space)
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
         candidates = space.candidates(settings.seed)

@@ -70,7 +70,10 @@ class LearnerSettings:
         """The settings that `to_fields` returned; further entries are ignored, missing ones have their defaults."""
         names = {each.name for each in fields(LearnerSettings)}
         return LearnerSettings.checked(
-            **{**asdict(LearnerSettings()), **{name: value for name, value in entries.items() if name in names}}
+            **{
+                **asdict(LearnerSettings(draw="random")),
+                **{name: value for name, value in entries.items() if name in names},
+            }
         )
 
     @property

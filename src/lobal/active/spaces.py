@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from scipy.stats import qmc
 from torch import Tensor
 
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
+from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
@@ -27,6 +28,8 @@ DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " 
 
 class Space(ABC):
     """A description of where labels can be asked for: cheap to make, checked when it is made."""
+
+    default_draw: ClassVar[str] = SPREAD  # the design where the user names none
 
     @abstractmethod
     def candidates(self, seed: int) -> Candidates:

@@ -220,6 +220,8 @@ class MoleculePool(Space):
         >>> learner.tell(rows, (energies, forces))  # doctest: +SKIP
     """
 
+    default_draw: ClassVar[str] = "random"  # spread configurations have not been compared yet
+
     trajectory: Trajectory
     available: Bool[Tensor, " n"] | None = None
     test_density: str = "pool"

@@ -1,0 +1,132 @@
+"""Tables and learning curves of the comparison, from its record.
+
+python -m experiments peers_report docs/results/peers.jsonl --figure docs/results/figures/peers.png
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from numpy import ndarray
+from rich.console import Console
+from rich.table import Table
+
+from experiments.peers.campaigns import HALVES, JUDGES, RANDOM, SIZES, Task, finished
+from lobal.report.campaign_figures import Curve, draw_curve
+from lobal.report.figures import LINES, save_figure
+
+Record = Mapping[Task, Mapping[str, Any]]
+
+
+class Ratio(NamedTuple):
+    """A geometric mean of error ratios and its standard error, over seeds."""
+
+    mean: float
+    standard_error: float | None
+
+
+def log_ratios(record: Record, problem: str, strategy: str, sizes: str, judge: str) -> Float[ndarray, "seeds sizes"]:
+    """Logarithms of the error over that of random labels after the start, for seeds that have both."""
+    pairs = [
+        (record[task]["errors"][judge]["rmse"], record[task._replace(strategy=RANDOM)]["errors"][judge]["rmse"])
+        for task in record
+        if task[:3] == (problem, strategy, sizes) and task._replace(strategy=RANDOM) in record
+    ]
+    return np.array([np.log(np.divide(own[1:], random[1:])) for own, random in pairs]).reshape(
+        len(pairs), len(pairs[0][0]) - 1 if pairs else 0
+    )
+
+
+def ratio(record: Record, problems: Sequence[str], strategy: str, sizes: str, judge: str) -> Ratio | None:
+    """The geometric mean over problems and sizes; none if a problem is missing.
+
+    The standard error is that over seeds, which the problems share: means over the problems seed by seed.
+    """
+    each = [log_ratios(record, problem, strategy, sizes, judge) for problem in problems]
+    seeds = min(len(values) for values in each)
+    if not seeds:
+        return None
+    by_seed = np.mean([values[:seeds].mean(axis=1) for values in each], axis=0)
+    mean = float(np.exp(by_seed.mean()))
+    return Ratio(mean, None if seeds < 2 else float(mean * by_seed.std(ddof=1) / np.sqrt(seeds)))
+
+
+def losses(record: Record, strategy: str, judge: str) -> list[tuple[str, int, Ratio]]:
+    """Problems and numbers of labels at which the errors exceed those of random labels by two standard errors."""
+    found = []
+    for sizes in SIZES:
+        for problem in sorted({task.problem for task in record if task[1:3] == (strategy, sizes)}):
+            values = log_ratios(record, problem, strategy, sizes, judge)
+            for column, n in enumerate(SIZES[sizes][1 : 1 + values.shape[1]]):
+                mean, error = values[:, column].mean(), values[:, column].std(ddof=1) / np.sqrt(len(values))
+                if len(values) > 1 and mean > 2.0 * error:
+                    found.append((problem, n, Ratio(float(np.exp(mean)), float(np.exp(mean) * error))))
+    return found
+
+
+def strategies_of(record: Record) -> list[str]:
+    """The strategies of a record, in the order in which they came, without random labels."""
+    return [name for name in dict.fromkeys(task.strategy for task in record) if name != RANDOM]
+
+
+def table(record: Record, half: str) -> list[list[str]]:
+    """Rows of ratios to random labels: one strategy each, a column for every judge and range of sizes."""
+    cells = {
+        strategy: [ratio(record, HALVES[half], strategy, sizes, judge) for sizes in reversed(SIZES) for judge in JUDGES]
+        for strategy in strategies_of(record)
+    }
+    return [
+        [strategy, *("" if each is None else f"{each.mean:.3f} ± {each.standard_error or 0.0:.3f}" for each in row)]
+        for strategy, row in cells.items()
+    ]
+
+
+HEADER = ["strategy", *(f"{judge}, {s[0]}-{s[-1]}" for s in reversed(SIZES.values()) for judge in JUDGES)]
+
+
+def curves_figure(record: Record, problems: Sequence[str], sizes: str, judge: str = "mixture") -> Figure:
+    """Learning curves, one panel a problem."""
+    columns = 4
+    rows = -(-len(problems) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.5 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, problem in zip(panels, problems, strict=False):
+        for strategy, colour in zip([RANDOM, *strategies_of(record)], LINES, strict=False):
+            runs = [record[task] for task in record if task[:3] == (problem, strategy, sizes)]
+            if runs:
+                errors = np.array([run["errors"][judge]["rmse"] for run in runs])
+                draw_curve(axes, Curve(runs[0]["n"], errors), color=colour, label=strategy)
+        axes.set(xscale="log", yscale="log", title=problem)
+        axes.set_xticks(SIZES[sizes], labels=[str(n) for n in SIZES[sizes]], minor=False)
+        axes.minorticks_off()
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(problems) :]:
+        axes.set_axis_off()
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower right", frameon=False)
+    figure.supxlabel("labels")
+    figure.supylabel("RMSE")
+    return figure
+
+
+def main(
+    path: Annotated[Path, typer.Argument(help="The record.", exists=True, dir_okay=False)],
+    figure: Annotated[Path | None, typer.Option(help="File for the learning curves of the report half.")] = None,
+    sizes: Annotated[str, typer.Option(help="few or many, for the figure.")] = "many",
+) -> None:
+    """Print the ratios to random labels on both halves, and where random labels were better."""
+    console, record = Console(width=150), finished(path)
+    for half in HALVES:
+        shown = Table(*HEADER, title=f"Errors relative to random labels, {half} half", title_justify="left")
+        for row in table(record, half):
+            shown.add_row(*row)
+        console.print(shown)
+    for strategy in strategies_of(record):
+        for problem, n, found in losses(record, strategy, "mixture"):
+            console.print(f"{strategy} is worse than random labels on {problem} at {n}: {found.mean:.2f}")
+    if figure is not None:
+        save_figure(curves_figure(record, HALVES["report"], sizes), figure)

@@ -1,0 +1,111 @@
+"""Campaigns of the comparison with other active learners, and the tables that are made of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.peers import campaigns
+from experiments.peers.campaigns import JUDGES, Task, batches, finished, run, single_scale_gp
+from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, generated, problem
+from experiments.peers.report import log_ratios, losses, ratio, table
+from tests.experiments.setting import invoke
+
+
+@pytest.fixture(autouse=True)
+def few_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "SIZES", {"few": (12, 24), "many": (16, 32)})
+
+
+def test_the_halves_share_no_problem_and_hold_all_functions() -> None:
+    assert not {*DECISION} & {*REPORT}
+    assert {*FUNCTIONS} <= {*DECISION, *REPORT}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_a_pool_with_their_noise_and_a_test_set_without(name: str) -> None:
+    case, again = (generated(name, 1) for _ in range(2))
+    assert case.X.shape == (len(case.y), FUNCTIONS[name].columns)
+    np.testing.assert_array_equal(case.y, again.y)
+    clean = FUNCTIONS[name].function(case.X, 1)
+    assert (case.y - clean).std() == pytest.approx(FUNCTIONS[name].noise, rel=0.05, abs=1e-9)
+    np.testing.assert_allclose(case.truth, FUNCTIONS[name].function(case.X_test, 1), atol=1e-9)
+
+
+def test_files_are_weighted_by_area_and_prices_are_logarithms(tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).random((50, 2)), np.linspace(1.0, 2.0, 50)
+    np.savez(tmp_path / "diamonds.npz", X=X, y=y)
+    np.savez(tmp_path / "grid.npz", X=X, y=y, inputDensity=np.where(X[:, 0] < 0.5, 4.0, 1.0))
+    assert problem("diamonds", 0, tmp_path).y.max() <= np.log(2.0)
+    case = problem("grid", 0, tmp_path)
+    assert len(case.y) == 40
+    dense = case.X[:, 0] < 0.5
+    assert case.importance[~dense].mean() == pytest.approx(4.0 * case.importance[dense].mean())
+
+
+@pytest.mark.parametrize("strategy", ["random", "lobal", "lobal, constant complexity", "lobal, random draws"])
+def test_all_strategies_begin_with_the_same_labels_and_never_repeat_one(strategy: str) -> None:
+    case = generated("peaks2", 0)
+    first, second = batches(Task("peaks2", strategy, "few", 0), case)
+    random = next(batches(Task("peaks2", "random", "few", 0), case))
+    np.testing.assert_array_equal(first, random)
+    np.testing.assert_array_equal(second[:12], first)
+    assert len({*second.tolist()}) == 24
+
+
+def test_the_single_process_interpolates_a_smooth_function() -> None:
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    at = np.array([[0.31], [0.77]])
+    np.testing.assert_allclose(single_scale_gp(X, np.sin(6.0 * X[:, 0]), at, 0), np.sin(6.0 * at[:, 0]), atol=1e-3)
+
+
+def test_a_campaign_has_errors_of_every_judge_at_every_size(tmp_path: Path) -> None:
+    result = run(Task("peaks2", "random", "few", 3), data=tmp_path)
+    assert result["n"] == [12, 24]
+    assert {*result["errors"]} == {*JUDGES}
+    for errors in result["errors"].values():
+        assert all(largest >= rmse > 0.0 for rmse, largest in zip(errors["rmse"], errors["max_error"], strict=True))
+
+
+def test_the_command_resumes_and_a_line_that_was_cut_off_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "peers.jsonl"
+    monkeypatch.setattr(campaigns, "_results", lambda tasks, *_: ({**task._asdict(), "n": []} for task in tasks))
+    options = (path, "--data", tmp_path, "--half", "peaks2", "--strategies", "random;lobal", "--sizes", "few")
+    assert "2 of 2" in invoke("peers", *options, "--seeds", 1).output
+    path.write_text(path.read_text()[:-3])
+    assert "3 of 3" in invoke("peers", *options, "--seeds", 2).output
+    assert len(finished(path)) == 4
+
+
+def record(factors: dict[str, float], seeds: int = 3) -> dict[Task, dict[str, object]]:
+    """Errors of random labels times a factor for each strategy, a little different for every seed."""
+    made = {}
+    for problem_name in REPORT:
+        for strategy, factor in {"random": 1.0, **factors}.items():
+            for seed in range(seeds):
+                wobble = 1.0 if strategy == "random" else 1.0 + 0.01 * seed
+                errors = {judge: {"rmse": [1.0, factor * wobble]} for judge in JUDGES}
+                made[Task(problem_name, strategy, "few", seed)] = {"n": [12, 24], "errors": errors}
+    return made
+
+
+def test_ratios_are_geometric_means_with_standard_errors_over_seeds() -> None:
+    found = ratio(record({"half": 0.5}), REPORT, "half", "few", "mixture")
+    assert found is not None
+    logs = np.log(0.5 * np.array([1.0, 1.01, 1.02]))
+    assert found.mean == pytest.approx(np.exp(logs.mean()))
+    assert found.standard_error == pytest.approx(found.mean * logs.std(ddof=1) / np.sqrt(3))
+    assert log_ratios(record({"half": 0.5}), "ato", "half", "few", "gp").shape == (3, 1)
+    assert ratio(record({"half": 0.5}), REPORT, "half", "many", "mixture") is None
+
+
+def test_losses_are_named_and_the_table_has_a_row_for_every_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = record({"half": 0.5, "worse": 1.2})
+    assert not losses(made, "half", "mixture")
+    assert {name for name, _, _ in losses(made, "worse", "mixture")} == {*REPORT}
+    rows = table(made, "report")
+    assert [row[0] for row in rows] == ["half", "worse"]
+    assert rows[1][4].startswith("1.212 ± 0.007")
+    assert rows[1][1] == ""
