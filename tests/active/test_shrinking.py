@@ -22,7 +22,7 @@ def slope(X: np.ndarray) -> np.ndarray:
 
 
 def shrinking(**changes: Any) -> ActiveLearner:
-    return learner(**{"model": ROOMY, "shrink_inducing": True, **changes})
+    return learner(**{"model": ROOMY, "shrink_inducing": True, "draw": "random", **changes})
 
 
 # The search.

@@ -12,6 +12,7 @@ from lobal.active.campaign.ledger import Observations
 from lobal.active.candidates import ArrayCandidates, Candidates, Metric
 from lobal.active.draws import DrawTask, draw_random
 from lobal.active.learner import ActiveLearner
+from lobal.active.mixture_surrogate import FittedMixtureSurrogate
 from lobal.active.spaces import Box, Pool
 from lobal.active.spread import LARGEST_POWER, SMALLEST_POWER, centres, power, spread, spread_density
 from lobal.active.surrogate import FittedSurrogate
@@ -200,3 +201,35 @@ def test_constant_complexity_leaves_the_local_one_out() -> None:
             learner.tell(batch, y[batch])
         shares[complexity] = float((learner.labelled.X[:, 0] < 0.25).mean())
     assert shares["local"] > 1.3 * shares["constant"]
+
+
+def chirp(X: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sin(2.0 * np.pi * 3.0 / (X[:, 0] + 0.1)))
+
+
+def trust(monkeypatch: pytest.MonkeyPatch, exponent: float, **options: Any) -> float | None:
+    """How far the local complexity is followed where the model's bandwidths are taken to a power."""
+    known = FittedMixtureSurrogate.local_bandwidth
+    monkeypatch.setattr(FittedMixtureSurrogate, "local_bandwidth", lambda self, X: known(self, X) ** exponent)
+    X = sample(1000, 1)
+    learner = ActiveLearner(Pool(X), seed=0, **options)
+    batch = learner.ask(100)
+    learner.tell(batch, chirp(X[batch]))
+    learner.ask(20)
+    assert learner.history[0].trust is None
+    return learner.history[1].trust
+
+
+def test_local_complexity_that_lowers_the_error_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trust(monkeypatch, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(("exponent", "complexity"), [(-1.0, "local"), (0.0, "local"), (1.0, "constant")])
+def test_local_complexity_that_does_not_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, exponent: float, complexity: str
+) -> None:
+    assert trust(monkeypatch, exponent, complexity=complexity) == 0.0
+
+
+def test_the_papers_scheme_follows_it_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trust(monkeypatch, -1.0, draw="random") == 1.0
