@@ -1,7 +1,12 @@
 """The price of leverage and the scale of the gate, chosen by cross-validation."""
 
-import pytest
+from typing import Any
 
+import pytest
+import torch
+from torch import Tensor
+
+from lobal.mixture.analytic import tuning
 from lobal.mixture.analytic.settings import AnalyticSettings
 from tests.mixture.adam.test_tuning import tuned
 
@@ -25,3 +30,19 @@ def test_the_final_fit_does_not_compare_measures_again() -> None:
     found = tuned(training=AnalyticSettings(penalty=0.1, compared=True))
     assert isinstance(found.settings.training, AnalyticSettings)
     assert not found.settings.training.compared
+
+
+@pytest.mark.parametrize(("gain", "is_taken"), [(0.05, False), (0.2, True)])
+def test_the_given_settings_are_kept_unless_others_are_better_by_a_standard_error(
+    gain: float, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The standard error of 120 differences of +-1 is 0.09."""
+
+    def losses(*arguments: Any) -> Tensor:
+        sign = 2.0 * (torch.arange(120) % 2).double() - 1.0
+        given = {(4.0, 4.0): 1.0 + 0.0 * sign, (16.0, 1.0): 1.0 - gain + sign}
+        return given.get((arguments[-1].price, arguments[-1].gate_scale), torch.full_like(sign, 2.0))
+
+    monkeypatch.setattr(tuning, "held_out_losses", losses)
+    found = tuned(training=AnalyticSettings())
+    assert found.decisions[0].chosen == ((16.0, 1.0) if is_taken else (4.0, 4.0))
