@@ -9,6 +9,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `__main__.py`: the registry of experiments and their command line
 - `repetitions.py`: repetitions over sizes and seeds, kept in one file
 - `data_files.py`: data sets in `.npz` files
+- `density_edges.py`: errors of the density of a pool on known densities
 - `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
 - `doppler_active.py`: active and random campaigns on the Doppler function
 - `doppler_curves.py`: table and learning curves from the files of both arms
@@ -17,6 +18,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `malonaldehyde.py`, `malonaldehyde_report.py`: force fields of malonaldehyde
 - `noise.py`: estimated noise variance compared with replicates
 - `other_models.py`, `rbf_network.py`: other models trained on active labels
+- `peers/`: lobal beside other active learners on many problems
 - `pools.py`: active and random sampling on measured data and on a stationary control
 - `tuning.py`: errors and seconds with and without tuning
 - `figures/`: figures that only the experiments need

@@ -136,7 +136,7 @@ def test_the_record_says_how_they_were_found(whole: ActiveLearner) -> None:
 
 
 def test_without_the_option_all_inducing_points_stay(whole: ActiveLearner) -> None:
-    plain = learner(model=ROOMY)
+    plain = learner(model=ROOMY, draw="random")
     plain.run(slope, sizes=[64, 128, 130])
     assert plain.history.inducing_numbers == {}
     assert plain.model is not None

@@ -98,11 +98,10 @@ def test_a_pool_smaller_than_the_last_size_is_refused_at_once(path: Path) -> Non
         settings_of(path, sizes=(16, 161)).split(0)
 
 
-def test_both_arms_start_alike_and_are_measured_at_every_size(path: Path) -> None:
+def test_all_arms_are_measured_at_every_size_and_the_spread_ones_start_alike(path: Path) -> None:
     result = run(32, 0, settings=settings_of(path, density_key="crowd", uniform_test=True))
-    assert result["active_rmse_16"] == result["random_rmse_16"]
-    assert result["active_rmse_32"] != result["random_rmse_32"]
-    for arm in ("active", "random"):
+    assert result["active_rmse_16"] == result["spread_rmse_16"] != result["random_rmse_16"]
+    for arm in ("active", "spread", "random"):
         assert all(result[f"{arm}_max_error_{size}"] > result[f"{arm}_rmse_{size}"] > 0.0 for size in SIZES)
     assert all(0.0 - 1e-9 <= result[f"expected_savings_{size}"] < 1.0 for size in SIZES)
 

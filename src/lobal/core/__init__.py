@@ -4,6 +4,7 @@ Start with `superior_density.py`, the paper on one page.
 
 - `superior_density.py`: local bandwidth, complexity, superior density, inducing-point target, sample sizes
 - `density.py`: density estimates, equal norm on a pool, importance weights, intrinsic dimension
+- `density_columns.py`: the density of every column by itself, right at its edges
 - `kernels.py`: distances, Gaussian and Matérn kernels, whitened features
 - `linalg.py`: linear algebra: Cholesky factors with jitter, triangular systems
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
