@@ -39,6 +39,7 @@ ROOMS = {
         "tests/mixture/test_estimator_analytic.py",
         "tests/mixture/test_fit.py",
         "tests/mixture/test_engines.py",
+        "tests/mixture/test_estimator_noise.py",
     ),
 }
 BROKEN = (3, 4, 5)  # pytest's exit codes for internal errors, wrong usage and no tests

@@ -154,6 +154,11 @@ def test_parts_of_rows_cover_a_mapped_array_in_memory(mapped: np.memmap, monkeyp
     np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), mapped)
 
 
+def test_a_copy_of_a_mapped_array_is_in_memory_and_a_view_is_not(mapped: np.memmap) -> None:
+    assert mapped_file(mapped.copy()) is None
+    assert mapped_file(mapped[2:5]) is mapped
+
+
 def test_rows_and_columns_of_a_mapped_array_are_copied_to_memory(mapped: np.memmap) -> None:
     for copied, expected in (
         (rows_at(mapped, np.array([5, 2])), mapped[[5, 2]]),

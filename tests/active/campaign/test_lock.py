@@ -39,3 +39,11 @@ def test_a_released_lock_can_be_taken_and_released_again(path: Path) -> None:
     second.forget()
     assert not second.is_held
     Lock(path, "this").release()  # a forgotten lock that nobody else has is free
+
+
+def test_a_released_lock_is_free_although_a_forked_process_has_its_file_open(path: Path) -> None:
+    lock = Lock(path, "this")
+    forked = os.dup(lock._file.fileno())  # what a forked process has
+    lock.release()
+    Lock(path, "this").release()
+    os.close(forked)

@@ -68,6 +68,14 @@ def test_a_model_need_not_have_a_record(monkeypatch: pytest.MonkeyPatch) -> None
     assert (step.n_inducing, step.decisions) == (None, ())
 
 
+def test_points_that_come_when_no_others_are_left_have_a_weight_relative_to_the_largest() -> None:
+    state = learner(pool(6))._state
+    proposal = 100.0 * state.candidates.pool_density
+    proposal[2:] = 0.0
+    weights = state.weights(proposal, 3)
+    assert weights.tolist() == pytest.approx([100.0] * 2 + [1e-10] * 4, rel=1e-9, abs=0.0)
+
+
 def test_what_came_after_the_last_step_counts_once_in_a_campaign_saved_late(tmp_path: Path) -> None:
     active = learner()
     active.run(bumpy, sizes=[20, 30])
