@@ -52,8 +52,7 @@ class ActiveLearner:
             "random" for independent draws as in the paper, the default for molecules; "low_dispersion" for systematic
             draws along a curve; or a competitor such as "gsx" (see `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
-        shrink_inducing: find out once how few inducing points are enough, and keep to that. Saves time in long
-            campaigns and may cost accuracy in very long ones.
+        shrink_inducing: find out once how few inducing points are enough; may cost accuracy in very long campaigns.
 
     Raises:
         TypeError, ValueError: an option is of the wrong kind or out of range; nothing has been computed then.
@@ -112,13 +111,11 @@ class ActiveLearner:
         state.check_left(whole_number("the number of points to ask for", n, least=1))
         generator = self.candidates.generator(settings.seed, len(self.history))
         target = known.next_density(n)
-        weights = state.weights(target.proposal, n)
-        check = known.check_points(n)
         task = DrawTask(
             candidates=self.candidates,
-            weights=weights,
+            weights=state.weights(target.proposal, n),
             superior=known.superior,
-            check=check,
+            check=known.check_points(n),
             drawn=state.points(range(state.ledger.n_drawn)),
             labelled=state.observations(),
             fitted=known.fitted,
@@ -127,14 +124,13 @@ class ActiveLearner:
             generator=generator,
         )
         indices = design(settings.draw)(task)
-        # Spread points keep the exact place of their candidate; a cell that is used again has room for others.
-        taken = task.drawn[0] if settings.draw == SPREAD else None
+        taken = task.drawn[0] if settings.draw == SPREAD else None  # spread points keep the place of their candidate
         inputs = self.candidates.place(indices, generator=generator, taken=taken)
         step = Step(
             number=len(self.history),
             size=state.ledger.size,
             batch=n,
-            check=check,
+            check=task.check,
             indices=tuple(indices.tolist()),
             gamma_1=target.gamma_1,
             gamma_2=target.gamma_2,
