@@ -15,7 +15,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `doppler_curves.py`: table and learning curves from the files of both arms
 - `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
-- `malonaldehyde.py`, `malonaldehyde_report.py`: force fields of malonaldehyde
+- `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
 - `noise.py`: estimated noise variance compared with replicates
 - `other_models.py`, `rbf_network.py`: other models trained on active labels
 - `peers/`: lobal beside other active learners on many problems

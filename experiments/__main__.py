@@ -35,9 +35,13 @@ EXPERIMENTS = {
     "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
     "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
+    "malonaldehyde_spread": Experiment(
+        "experiments.malonaldehyde_spread:main", "random, drawn and spread configurations"
+    ),
     "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
     "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
+    "peers_calibration": Experiment("experiments.peers.calibration:main", "expected beside measured savings"),
     "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),

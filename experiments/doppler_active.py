@@ -37,7 +37,7 @@ class CampaignErrors(NamedTuple):
     rmse: dict[int, float]
     max_error: dict[int, float]
     oracle_rmse: dict[int, float]  # with the best of the same bandwidths at every place; on request
-    expected_savings: dict[int, float]  # share of the labels that the learner expects to save
+    expected_savings: dict[int, float]  # 1 - the relative sample size of the superior density
     seconds: dict[int, float]  # since the size before: labels, inducing points, fit, densities
     cpu_seconds: dict[int, float]  # likewise, of this process
     n_inducing: dict[int, float]  # m_E
@@ -85,7 +85,7 @@ def campaign(
         errors.n_inducing[len(y)] = DEFAULT_N_INDUCING if model.n_inducing is None else model.n_inducing
         errors.n_gate_inducing[len(y)] = model.n_gate_inducing
         errors.rmse[len(y)], errors.max_error[len(y)] = errors_on_grid(model)
-        errors.expected_savings[len(y)] = learner.expected_savings()
+        errors.expected_savings[len(y)] = 1.0 - learner.attainable()
         if with_oracle:
             errors.oracle_rmse[len(y)] = oracle_rmse(model, X, y)
         begun, begun_cpu = time.perf_counter(), time.process_time()
@@ -94,9 +94,9 @@ def campaign(
     return learner, errors
 
 
-def run(n: int, seed: int, *, arm: str, **options: Any) -> Result:  # noqa: ANN401 - those of `campaign`
+def run(n: int, seed: int, *, arm: str, start: int = START, **options: Any) -> Result:  # noqa: ANN401 - of `campaign`
     """One arm up to n labels, in columns such as "rmse_1024"."""
-    _, errors = campaign(arm, seed, sizes=sizes_up_to(n), **options)
+    _, errors = campaign(arm, seed, sizes=sizes_up_to(n, start), **options)
     numbers = {f"{name}_{size}": value for name, column in errors._asdict().items() for size, value in column.items()}
     return {"n": n, "seed": seed, **numbers}
 
@@ -107,6 +107,7 @@ def main(
     seeds: Seeds = 16,
     first_seed: FirstSeed = 0,
     n: Annotated[int, typer.Option(min=START, help="Labels at the end.")] = 4096,
+    start: Annotated[int, typer.Option(min=16, help="Labels at the beginning.")] = START,
     jobs: Jobs = 1,
     engine: Annotated[str, typer.Option(help="analytic, or adam: the paper's.")] = "analytic",
     n_inducing: Annotated[int | None, typer.Option(min=1, help="By default 512 (active) or 1024 (random).")] = None,
@@ -120,11 +121,12 @@ def main(
     m = N_INDUCING[arm] if n_inducing is None else n_inducing
     options: dict[str, Any] = {"engine": engine, "n_inducing": m, "device": device}
     settings = {**options, "learner": DOPPLER_ARMS[arm], "shrink_inducing": shrink_inducing}
+    settings |= {} if start == START else {"start": start}
     with_oracle = oracle and engine == "analytic"
     repetitions = Repetitions(
         experiment=f"Doppler function, {arm} sampling, uniform start",
         settings=settings,
-        run=partial(run, arm=arm, with_oracle=with_oracle, shrink_inducing=shrink_inducing, **options),
+        run=partial(run, arm=arm, start=start, with_oracle=with_oracle, shrink_inducing=shrink_inducing, **options),
     )
     pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
     print_summary(repetitions.complete(pairs, output, jobs=jobs), n, "rmse", "n_inducing", "n_gate_inducing")

@@ -125,7 +125,11 @@ class Stage(NamedTuple):
 
 
 def active_arm(
-    setting: Setting, sizes: Sequence[int], seed: int, shared: Float[Tensor, " D"]
+    setting: Setting,
+    sizes: Sequence[int],
+    seed: int,
+    shared: Float[Tensor, " D"],
+    **options: Any,  # noqa: ANN401 - of the learner
 ) -> Iterator[tuple[Result, Stage]]:
     """A campaign with the mixture and a given Sigma_E, at every size."""
     learner = ActiveLearner(
@@ -133,6 +137,7 @@ def active_arm(
         model=ForceFieldSurrogate(field_settings(setting), shared_bandwidth=shared.cpu()),
         seed=seed,
         intrinsic_dimension=setting.dimension,
+        **options,
     )
     energies, forces = np.asarray(setting.pool.energies), np.asarray(setting.pool.forces)
     for before, n in zip((0, *sizes), sizes, strict=False):

@@ -165,7 +165,7 @@ def run(n: int, seed: int, *, settings: PoolSettings) -> Result:
             result[f"{arm}_rmse_{size}"] = root_mean_squared_error(prediction, split.truth, sample_weight=split.weight)
             result[f"{arm}_max_error_{size}"] = max_error(prediction, split.truth)
             if arm == "active":
-                result[f"expected_savings_{size}"] = learner.expected_savings()
+                result[f"expected_savings_{size}"] = 1.0 - learner.attainable()
                 result["intrinsic_dimension"] = learner.settings.dimension
     return result
 

@@ -25,6 +25,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from experiments.peers.problems import DECISION, REPORT, Problem, problem
 from experiments.repetitions import Jobs, Seeds
+from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.core.dataset import LabelledSet
@@ -57,14 +58,21 @@ class Task(NamedTuple):
     seed: int
 
 
-def batches(task: Task, case: Problem) -> Iterator[Int[ndarray, " n"]]:
-    """The labelled rows at every size."""
+class Stage(NamedTuple):
+    """What a campaign has come to."""
+
+    rows: Int[ndarray, " n"]  # that are labelled
+    expected: ExpectedSavings | None = None  # of lobal, before it asks for more
+
+
+def stages(task: Task, case: Problem) -> Iterator[Stage]:
+    """The campaign at every size."""
     sizes = [size for size in SIZES[task.sizes] if size <= LARGEST_SHARE * len(case.y)]
     generator = np.random.default_rng([task.seed, START])
     share = case.importance / case.importance.sum()
     if task.strategy == RANDOM:
         rows = generator.choice(len(share), sizes[-1], replace=False, p=share)
-        yield from (rows[:size] for size in sizes)
+        yield from (Stage(rows[:size]) for size in sizes)
         return
     is_even = np.ptp(case.importance) == 0.0
     pool = Pool(case.X) if is_even else Pool(case.X, density=1.0 / case.importance, test_density="uniform")
@@ -72,11 +80,11 @@ def batches(task: Task, case: Problem) -> Iterator[Int[ndarray, " n"]]:
     learner = ActiveLearner(pool, seed=task.seed, **options)
     rows = generator.choice(len(share), sizes[-1], replace=False, p=share)[: sizes[0]]
     learner.tell(rows, case.y[rows])
-    yield rows
     for size in sizes[1:]:
+        yield Stage(learner.labelled.candidate, learner.expected_savings() if task.strategy in STRATEGIES else None)
         batch = learner.ask(size - len(learner.labelled.y))
         learner.tell(batch, case.y[batch])
-        yield learner.labelled.candidate
+    yield Stage(learner.labelled.candidate)
 
 
 def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], X_test: Float[ndarray, "m d"], seed: int) -> ndarray:
@@ -117,14 +125,16 @@ def run(task: Task, *, data: Path) -> dict[str, Any]:
     case = problem(task.problem, task.seed, data)
     begun = time.process_time()
     errors: dict[str, dict[str, list[float]]] = {judge: {"rmse": [], "max_error": []} for judge in JUDGES}
-    sizes = []
-    for rows in batches(task, case):
+    sizes, expected = [], []
+    for rows, savings in stages(task, case):
         sizes.append(len(rows))
+        expected.append(savings)
         for judge, predictions in JUDGES.items():
             residual = predictions(case.X[rows], case.y[rows], case.X_test, task.seed) - case.truth
             errors[judge]["rmse"].append(float(np.sqrt(np.average(np.square(residual), weights=case.weight))))
             errors[judge]["max_error"].append(float(np.abs(residual).max()))
-    return {**task._asdict(), "n": sizes, "seconds": round(time.process_time() - begun, 1), "errors": errors}
+    seconds = round(time.process_time() - begun, 1)
+    return {**task._asdict(), "n": sizes, "seconds": seconds, "errors": errors, "expected": expected}
 
 
 def finished(path: Path) -> dict[Task, dict[str, Any]]:

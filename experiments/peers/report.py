@@ -61,9 +61,9 @@ def losses(record: Record, strategy: str, judge: str) -> list[tuple[str, int, Ra
     for sizes in SIZES:
         for problem in sorted({task.problem for task in record if task[1:3] == (strategy, sizes)}):
             values = log_ratios(record, problem, strategy, sizes, judge)
-            for column, n in enumerate(SIZES[sizes][1 : 1 + values.shape[1]]):
+            for column, n in enumerate(SIZES[sizes][1 : 1 + values.shape[1]] if len(values) > 1 else ()):
                 mean, error = values[:, column].mean(), values[:, column].std(ddof=1) / np.sqrt(len(values))
-                if len(values) > 1 and mean > 2.0 * error:
+                if mean > 2.0 * error:
                     found.append((problem, n, Ratio(float(np.exp(mean)), float(np.exp(mean) * error))))
     return found
 

@@ -32,10 +32,10 @@ def test_the_superior_density_is_the_root_of_noise_complexity_and_test_density(a
     np.testing.assert_allclose(ratio, ratio[0])
 
 
-def test_expected_savings_count_the_noise(active: ActiveLearner) -> None:
+def test_the_attainable_sample_size_counts_the_noise(active: ActiveLearner) -> None:
     constant = learner()
     constant.tell(active.labelled.candidate, active.labelled.y)
-    assert active.expected_savings() > constant.expected_savings()
+    assert active.attainable() < constant.attainable()
 
 
 def test_a_campaign_that_is_loaded_goes_on_estimating(tmp_path: Path) -> None:

@@ -14,7 +14,16 @@ from lobal.active.draws import DrawTask, draw_random
 from lobal.active.learner import ActiveLearner
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
 from lobal.active.spaces import Box, Pool
-from lobal.active.spread import LARGEST_POWER, SMALLEST_POWER, centres, power, spread, spread_density
+from lobal.active.spread import (
+    LARGEST_POWER,
+    SMALLEST_POWER,
+    Shape,
+    centres,
+    noise_share,
+    shape_of,
+    spread,
+    spread_density,
+)
 from lobal.active.surrogate import FittedSurrogate
 from lobal.core.kernels import squared_distances
 from tests.active.setting import ones, sample
@@ -24,8 +33,9 @@ from tests.core.setting import seeded
 class Known(FittedSurrogate):
     """A model with one width for each column and a given relative error."""
 
-    def __init__(self, width: Any, error: float | None) -> None:
+    def __init__(self, width: Any, error: float | None, noise: float | None = None) -> None:
         self.width, self.error = torch.tensor(width, dtype=torch.float64), error
+        self.validation_error, self.noise = error, noise
 
     def metric(self, candidates: Candidates) -> Metric:
         del candidates
@@ -114,15 +124,15 @@ def test_points_follow_the_density_that_is_recorded_for_them(s: float) -> None:
     X = np.sort(sample(4000, 1), axis=0)
     superior = torch.from_numpy(np.where(X[:, 0] < 0.5, 3.0, 1.0))
     chosen = spread(task(X, 200, superior=superior / superior.mean(), fitted=Known(1.0, 0.5 / s)))
-    expected = spread_density(superior, ones(4000), power=s, dimension=1.0)
+    expected = spread_density(superior, ones(4000), Shape(s, s), dimension=1.0)
     share = (expected[:2000].sum() / expected.sum()).item()
     assert (X[chosen.numpy(), 0] < 0.5).mean() == pytest.approx(share, abs=0.04)
 
 
 def test_the_density_is_the_superior_one_where_the_power_is_the_dimension() -> None:
     q, superior = (torch.rand(50, dtype=torch.float64, generator=seeded(seed)) for seed in (1, 2))
-    torch.testing.assert_close(spread_density(superior, q, power=3.0, dimension=3.0), superior)
-    nowhere = spread_density(superior, torch.zeros_like(q), power=3.0, dimension=3.0)
+    torch.testing.assert_close(spread_density(superior, q, Shape(3.0, 1.0), dimension=3.0), superior)
+    nowhere = spread_density(superior, torch.zeros_like(q), Shape(3.0, 1.0), dimension=3.0)
     assert (nowhere == 0.0).all()
 
 
@@ -137,7 +147,23 @@ def test_distances_are_those_of_the_model() -> None:
     ("error", "expected"), [(None, SMALLEST_POWER), (2.0, SMALLEST_POWER), (0.1, 5.0), (0.0, LARGEST_POWER)]
 )
 def test_the_power_grows_as_the_function_becomes_known(error: float | None, expected: float) -> None:
-    assert power(error) == pytest.approx(expected)
+    fitted = None if error is None else Known(1.0, error)
+    assert shape_of(fitted, np.empty(0), 1.0).power == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("noise", "emphasis"), [(None, 2.0 / 3.0), (0.0, 2.0 / 3.0), (0.5, 0.75), (1.0, 5.0 / 6.0)])
+def test_noise_moves_the_emphasis_to_that_of_the_superior_density(noise: float | None, emphasis: float) -> None:
+    shape = shape_of(Known(1.0, 1.0, noise), np.empty(0), 3.0)
+    assert shape == (2.0, pytest.approx(emphasis))
+    superior = torch.rand(50, dtype=torch.float64, generator=seeded(1))
+    if noise == 1.0:
+        torch.testing.assert_close(spread_density(superior, ones(50), shape, dimension=3.0), superior)
+
+
+def test_noise_explains_at_most_the_whole_error() -> None:
+    assert noise_share(2.0, 1.0) == 1.0
+    assert noise_share(1.0, 2.0) == 0.25
+    assert noise_share(1.0, None) == noise_share(1.0, 0.0) == 0.0
 
 
 def test_check_points_come_first_and_follow_the_test_density() -> None:
@@ -152,7 +178,7 @@ def test_a_large_pool_is_thinned_and_its_sample_stands_for_all() -> None:
     X = np.sort(sample(50_000, 1), axis=0)
     superior = torch.from_numpy(np.where(X[:, 0] < 0.02, 25.0, 1.0))
     chosen = X[spread(task(X, 100, superior=superior, fitted=Known(1.0, 0.5))).numpy(), 0]
-    expected = spread_density(superior, ones(50_000), power=SMALLEST_POWER, dimension=1.0)
+    expected = spread_density(superior, ones(50_000), Shape(SMALLEST_POWER, SMALLEST_POWER), dimension=1.0)
     share = (expected[: (X[:, 0] < 0.02).sum()].sum() / expected.sum()).item()
     assert (chosen < 0.02).mean() == pytest.approx(share, abs=0.08)
 

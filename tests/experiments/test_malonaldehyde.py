@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 from experiments import malonaldehyde, malonaldehyde_report
 from experiments.malonaldehyde import MODELS, Record, Setting, loaded
 from experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
+from experiments.malonaldehyde_spread import ARMS
 from lobal.molecules.density import TEST_DENSITIES
 from lobal.molecules.space import MoleculePool
+from tests.experiments.setting import invoke
 from tests.molecules.setting import water
 
 SIZES = (12, 24)
@@ -177,3 +179,16 @@ def test_transitions_of_malonaldehyde_are_more_complex_than_its_stable_states() 
     assert error is not None
     assert ratio > 1.0 + 3.0 * error
     assert (found.top > found.states.max(1)).all()
+
+
+def test_all_ways_to_choose_configurations_are_compared(data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "spread.json"
+    invoke("malonaldehyde_spread", data, "--sizes", "12,24", "--seeds", 1, "--output", output)
+    (result,) = json.loads(output.read_text())["results"]
+    for arm in ("random", *ARMS):
+        for n in SIZES:
+            assert (
+                0.0 < result[f"{arm}_force_mae_{n}"] < result[f"{arm}_force_rmse_{n}"] < result[f"{arm}_force_max_{n}"]
+            )
+    # Before there is a model, points are spread with constant complexity in both.
+    assert result["even_force_rmse_12"] == result["spread_force_rmse_12"]

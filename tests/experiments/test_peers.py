@@ -1,14 +1,17 @@
 """Campaigns of the comparison with other active learners, and the tables that are made of them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.peers import campaigns
-from experiments.peers.campaigns import JUDGES, Task, batches, finished, run, single_scale_gp
+from experiments.peers.calibration import cases, measured
+from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
 from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, generated, problem
 from experiments.peers.report import log_ratios, losses, ratio, table
+from lobal.active.expected_savings import MODEL_ERROR
 from tests.experiments.setting import invoke
 
 
@@ -46,8 +49,10 @@ def test_files_are_weighted_by_area_and_prices_are_logarithms(tmp_path: Path) ->
 @pytest.mark.parametrize("strategy", ["random", "lobal", "lobal, constant complexity", "lobal, random draws"])
 def test_all_strategies_begin_with_the_same_labels_and_never_repeat_one(strategy: str) -> None:
     case = generated("peaks2", 0)
-    first, second = batches(Task("peaks2", strategy, "few", 0), case)
-    random = next(batches(Task("peaks2", "random", "few", 0), case))
+    (first, expected), (second, last) = stages(Task("peaks2", strategy, "few", 0), case)
+    random = next(stages(Task("peaks2", "random", "few", 0), case)).rows
+    assert last is None
+    assert (expected is None) or strategy != "random"
     np.testing.assert_array_equal(first, random)
     np.testing.assert_array_equal(second[:12], first)
     assert len({*second.tolist()}) == 24
@@ -109,3 +114,32 @@ def test_losses_are_named_and_the_table_has_a_row_for_every_strategy(monkeypatch
     assert [row[0] for row in rows] == ["half", "worse"]
     assert rows[1][4].startswith("1.212 ± 0.007")
     assert rows[1][1] == ""
+
+
+def test_savings_are_the_labels_that_reach_the_same_error() -> None:
+    n = [100, 200, 400]
+    other = np.log(np.array([[1.0, 0.5, 0.25]] * 3))  # errors fall with 1 / n
+    own = other + np.log(np.array([1.0, 0.8, 0.5])) + 0.01 * np.arange(3)[:, None]
+    found = measured(own, other, n, 1)
+    assert found.share == pytest.approx(1.0 - 0.8 * np.exp(0.01))
+    assert found.standard_error == pytest.approx(0.8 * np.exp(0.01) * 0.01 / np.sqrt(3))
+
+
+def test_expected_savings_stand_beside_those_that_were_measured_next(tmp_path: Path) -> None:
+    made = record({"lobal": 0.5, "lobal, constant complexity": 0.8})
+    for task, entry in made.items():
+        entry["expected"] = [(0.3, 0.1) if task.seed else None, None]
+    found = cases(made, "report")
+    assert {case.problem for case in found} == {*REPORT}
+    case = found[0]
+    assert (case.n, case.known, case.expected) == (12, 2, pytest.approx(0.3))
+    assert case.standard_error == pytest.approx(np.hypot(0.1, MODEL_ERROR))
+    assert 0.0 < case.measured.share < case.against_random.share
+    assert case.is_covered(100.0)
+    assert not case.is_covered(0.0)
+    assert cases(made, "decision") == []
+    path = tmp_path / "peers.jsonl"
+    path.write_text("".join(json.dumps({**task._asdict(), **entry}) + "\n" for task, entry in made.items()))
+    output = invoke("peers_calibration", path, "--figure", tmp_path / "figure.png").output
+    assert "report half: within 2 standard errors in" in output
+    assert (tmp_path / "figure.png").stat().st_size > 0

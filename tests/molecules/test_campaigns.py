@@ -49,6 +49,7 @@ def test_a_campaign_runs_with_an_executor_and_stops_by_a_rule(tmp_path: Path) ->
         assert learner.history[1].validation_error == pytest.approx(
             ForceField.load(tmp_path / "campaign" / "steps" / "0001.model").about["errors"]["force_rmse"]
         )
+        assert learner.expected_savings() == (max(0.0, 1.0 - learner.attainable()), None)  # no leave-one-out errors
     whole = begun(**options)
     whole.run(oracle, sizes=[12, 20])
     np.testing.assert_array_equal(whole.labelled.y, learner.labelled.y)

@@ -7,9 +7,19 @@ import pytest
 from matplotlib.figure import Figure
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
-from lobal.report.html import campaign_page, campaign_report, figure_block, lead_block, table_block, text_block
+from lobal.active.knowledge import TRUSTS, Knowledge
+from lobal.active.mixture_surrogate import FittedMixtureSurrogate
+from lobal.report.html import (
+    PRACTICE,
+    campaign_page,
+    campaign_report,
+    figure_block,
+    lead_block,
+    table_block,
+    text_block,
+)
 from lobal.report.savings import relative_sample_sizes
-from tests.report.setting import campaign
+from tests.report.setting import MODEL, campaign
 
 
 class Outline(HTMLParser):
@@ -86,6 +96,8 @@ def test_the_history_shows_every_step_and_its_error(tmp_path: Path) -> None:
     history = page.partition("<h2>History</h2>")[2].partition("</section>")[0]
     assert history.count("<tr>") == 3  # the header and two steps
     assert history.count("<img") == 1
+    last = dict(zip(*(re.findall("<t[hd]>(.*?)</t[hd]>", row) for row in history.split("<tr>")[1::2]), strict=True))
+    assert (float(last["trust"]), int(last["check points"])) == (learner.history[-1].trust, learner.history[-1].check)
 
 
 def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path: Path) -> None:
@@ -98,6 +110,39 @@ def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<p>Something was left out.</p>" in page
+
+
+def test_what_is_not_known_yet_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ActiveLearner, "expected_savings", lambda _: None)
+    assert "Expected: not known yet" in report_of(1, tmp_path)
+
+
+def test_an_expectation_without_errors_is_said_to_be_the_formula(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "errors of the labels are not known" not in report_of(1, tmp_path)
+    monkeypatch.setattr(FittedMixtureSurrogate, "squared_errors", lambda *_: None)
+    assert "errors of the labels are not known" in report_of(1, tmp_path)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_report_says_how_far_the_local_complexity_is_followed(
+    trust: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Knowledge, "trust", trust)
+    page = report_of(1, tmp_path)
+    assert [each for each, sentence in PRACTICE.items() if sentence in page] == [trust]
+
+
+def test_a_report_blames_no_errors_for_what_was_set(tmp_path: Path) -> None:
+    learner = ActiveLearner(Pool(np.linspace(0, 1, 40)[:, None]), model=MODEL, complexity="constant")
+    learner.run(lambda X: np.sin(9.0 * X[:, 0]), sizes=[15])
+    for step in range(2):  # the first was asked for without a model
+        campaign_report(learner, tmp_path / "report.html")
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert ("as the settings say" in page) == (step == 1)
+        assert not any(sentence in page for sentence in PRACTICE.values())
+        learner.ask(5)
 
 
 def test_a_report_counts_labels_and_what_became_of_other_points(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lobal.active.expected_savings import ExpectedSavings
 from lobal.core.superior_density import relative_sample_size
 from lobal.report.savings import expectation, pooled_errors, relative_sample_sizes, verdict
 
 INFINITE: dict[str, Any] = {"smoothness": math.inf, "dimension": 1.0}
+LITTLE = "little or nothing to gain from local complexity: points spread evenly do as well"
 
 
 @pytest.fixture
@@ -122,7 +124,24 @@ def test_one_repetition_has_no_verdict() -> None:
     assert "single repetition" in savings.verdict()
 
 
-def test_the_expectation_names_the_share_to_be_saved_or_that_there_is_little() -> None:
-    assert expectation(0.45) == "up to 45% of the labels can be saved"
-    assert expectation(0.1).startswith("up to")
-    assert expectation(0.09).startswith("little or nothing to gain")
+@pytest.mark.parametrize(
+    ("expected", "sentence"),
+    [
+        (None, "not known yet: the labels are too few, or too noisy, to tell savings from chance"),
+        ((0.45, 0.0), "45% ± 10% of the labels saved by following the local complexity"),
+        ((0.45, 0.2), "45% ± 22% of the labels saved by following the local complexity"),
+        ((0.11, 0.0), "11% ± 10% of the labels saved by following the local complexity"),
+        ((0.0, 0.0), LITTLE),
+        ((0.09, 0.0), LITTLE),
+        ((0.2, 0.2), LITTLE),
+        (
+            (0.45, None),
+            "up to 45% of the labels saved by following the local complexity (how sure this is, is not known)",
+        ),
+        ((0.09, None), LITTLE),
+    ],
+)
+def test_the_expectation_tells_savings_from_nothing_and_both_from_what_is_not_known(
+    expected: tuple[float, float | None] | None, sentence: str
+) -> None:
+    assert expectation(None if expected is None else ExpectedSavings(*expected)) == sentence

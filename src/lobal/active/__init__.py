@@ -7,6 +7,7 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `surrogate.py`: the abstract `Surrogate` and `FittedSurrogate`: what a learner needs of a model.
 - `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
 - `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
+- `expected_savings.py`: what following the local complexity is expected to save, with its standard error.
 - `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
 - `draws.py`: draws from that density; `spread.py`: points that follow it evenly, the default.
 - `oracles.py`: calls of somebody else's program, which may fail; `stopping.py`: rules that end a run.

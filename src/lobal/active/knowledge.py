@@ -10,16 +10,16 @@ from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.draws import SPREAD
+from lobal.active.expected_savings import ExpectedSavings, savings_from
 from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
-from lobal.active.spread import power, spread_density
+from lobal.active.spread import shape_of, spread_density
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.comparison import best_of
 from lobal.core.density import importance_weights, normalised
 from lobal.core.superior_density import learning_rate
 
-# What is compared, the most cautious first: a later one has to be better by a standard error.
-TRUSTS = (0.0, 0.5, 1.0)
+TRUSTS = (0.0, 0.5, 1.0)  # what is compared; a campaign begins with the first
 
 
 @final
@@ -33,11 +33,12 @@ class Knowledge:
         self._state = state
         self._fitted = fitted
         self._evaluated: tuple[Tensor, Tensor] | None = None
+        self._squared: Float[ndarray, " n"] | None = None  # errors of the labels
 
     def under_new_density(self) -> "Knowledge":
         """The same model, and what it says at the candidates, under another training density."""
         changed = Knowledge(self._state, self._fitted)
-        changed._evaluated = self._evaluated
+        changed._evaluated, changed._squared = self._evaluated, self._squared
         return changed
 
     @property
@@ -85,32 +86,60 @@ class Knowledge:
 
         Spread points follow as much of it as lowers the error under the test density, as far as the labels tell:
         errors of labels predicted from all others, weighted by q / p_k, times what another density would make of them.
-        By the asymptotics of Theorem 1, squared errors are proportional to p^(-2 tau).
+        By the asymptotics of Theorem 1, squared errors are proportional to p^(-2 tau). What the step before followed
+        is kept unless something else is better by a standard error.
         """
         settings = self._state.setup.settings
         if settings.complexity == "constant":
             return 0.0
-        X, y, candidate = self._state.observations()
-        errors = None if self.fitted is None or settings.draw != SPREAD else self.fitted.squared_errors(X, y)
-        if errors is None:
+        if settings.draw != SPREAD or self._errors is None:
             return 1.0
-        weighted, rows = torch.from_numpy(self.importance_weights * errors), torch.as_tensor(candidate)
+        before = next((step.trust for step in reversed(self._state.history.steps) if step.trust is not None), TRUSTS[0])
+        trusts = sorted(TRUSTS, key=lambda trust: abs(trust - before))
+        return trusts[best_of([self._losses(self._superior(trust)) for trust in trusts])]
+
+    @cached_property
+    def _errors(self) -> Float[Tensor, " n"] | None:
+        """Squared errors of the labels, each predicted from all others, weighted by q / p_k; none if unknown."""
+        if self._squared is None and self.fitted is not None:
+            self._squared = self.fitted.squared_errors(*self._state.observations()[:2])
+        return None if self._squared is None else torch.from_numpy(self.importance_weights * self._squared)
+
+    def _losses(self, density: Float[Tensor, " N"]) -> Float[Tensor, " n"]:
+        """The same errors if the labels followed another density."""
+        assert self._errors is not None  # callers know
+        settings = self._state.setup.settings
         rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
-        losses = [
-            weighted * (self._labelled_density / positive(self._superior(trust)[rows])).pow(rate) for trust in TRUSTS
-        ]
-        return TRUSTS[best_of(losses)]
+        rows = torch.as_tensor(self._state.observations().candidate)
+        return self._errors * (self._labelled_density / positive(density[rows])).pow(rate)
+
+    @property
+    def savings(self) -> ExpectedSavings | None:
+        """The share of labels that following the local complexity saves; none if not known yet."""
+        settings = self._state.setup.settings
+        if self.fitted is None:
+            return None
+        if self._errors is None:
+            return ExpectedSavings(max(0.0, 1.0 - self.scores.attainable), None)
+        # Where the complexity is not followed nothing is saved, but labels may be too few to tell whether it would be.
+        followed, even = (self._losses(self._aimed_at(self._superior(trust))) for trust in (self.trust or 1.0, 0.0))
+        rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
+        found = savings_from(followed, even, rate=rate)
+        return found if found is None or self.trust > 0.0 else found._replace(share=0.0)
 
     @property
     def _aim(self) -> Float[Tensor, " N"]:
         """The density that the design gives to points that should follow the superior one."""
+        if self.fitted is None and self._state.setup.settings.draw != SPREAD:
+            return self._state.density
+        return self._aimed_at(self.superior)
+
+    def _aimed_at(self, superior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
         candidates, settings = self._state.candidates, self._state.setup.settings
         if settings.draw != SPREAD:
-            return self.superior if self.fitted is not None else self._state.density
-        error = None if self.fitted is None else self.fitted.relative_error(self._state.observations().y)
-        density = spread_density(
-            self.superior, candidates.test_density, power=power(error), dimension=settings.dimension
-        )
+            return superior
+        shape = shape_of(self.fitted, self._state.observations().y, settings.dimension)
+        density = spread_density(superior, candidates.test_density, shape, dimension=settings.dimension)
         return normalised(density, candidates.pool_density)
 
     def next_density(self, n: int) -> NextDensity:

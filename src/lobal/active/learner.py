@@ -21,6 +21,7 @@ from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
 from lobal.active.draws import SPREAD, DrawTask, design
+from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
 from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
@@ -249,7 +250,7 @@ class ActiveLearner:
 
     @property
     def is_box(self) -> bool:
-        """Whether points are inputs in a box rather than rows of a pool."""
+        """Whether points are inputs in a box."""
         return self.candidates.is_box
 
     @property
@@ -297,8 +298,7 @@ class ActiveLearner:
     def training_density(self) -> Float[ndarray, " N"]:
         """p_k at every candidate: what the points drawn so far follow, labelled, pending or failed.
 
-        Failed points stay in it: without them, a region where labels cannot be had would look empty, and draw ever
-        more points. `importance_weights` corrects for that at the labels.
+        Without failed ones, regions where labels cannot be had would look empty, and draw ever more points.
         """
         return self._state.density.numpy().copy()
 
@@ -309,13 +309,13 @@ class ActiveLearner:
         """
         return self._known.importance_weights
 
-    def expected_savings(self) -> float:
-        """The share of labels that active learning saves against random ones, expected from the complexity.
+    def attainable(self) -> float:
+        """The relative sample size that the superior density reaches if the complexity is right (def:relSampleSize)."""
+        return self._known.scores.attainable
 
-        0 means that there is nothing to gain, 0.5 that half of the labels can be saved for the same error. The noise
-        of the estimate itself makes it optimistic.
-        """
-        return max(0.0, 1.0 - self._known.scores.attainable)
+    def expected_savings(self) -> ExpectedSavings | None:
+        """The share of labels that local complexity saves, with its standard error; none if it is not known yet."""
+        return self._known.savings
 
     def _label_pending(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
         """Label all pending points, each label recorded as soon as it arrives."""
@@ -362,7 +362,7 @@ class ActiveLearner:
     def load(
         cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
     ) -> "ActiveLearner":
-        """The campaign of that folder as it was at its last event; it goes on there.
+        """The campaign of that folder, which goes on where it was.
 
         Args:
             path: the folder.

@@ -7,20 +7,26 @@ together with all points drawn so far they lower the mean over the test density 
 
 one by one, each the best of a few trials (greedy k-means++, Arthur and Vassilvitskii 2007, with a power s instead of
 two). The distance is in units of Sigma_E, and the local bandwidth is LFC^(-1/delta), or (LFC v)^(-1/delta) where the
-noise varies. The centres of such a quantisation have the density (q LFC^(s/delta))^(delta/(delta+s)) (Zador 1982): the
-superior density sqrt(q LFC) for s = delta. The pool itself stands for the test density, and no estimate of its density
-enters where q is the pool's.
+noise varies. The centres of a quantisation that counts x by q LFC^a have the density (q LFC^a)^(delta/(delta+s)) (Zador
+1982). Above, a = s/delta, right where errors come from gaps between labels. Where they come from the labels' noise, the
+superior density sqrt(LFC) is, and a = (delta + s) / (2 delta) gives it; a lies between the two by the noise's share of
+the squared error. The pool itself stands for the test density, and no estimate of its density enters where q is the
+pool's.
 
 The power says how fast errors grow with the distance to the nearest label. With s = 2 few points go to edges and to
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.candidates import Metric
 from lobal.active.draws import DrawTask, draw_random
+from lobal.active.surrogate import FittedSurrogate
 
 TRIALS = 16  # draws of which the best is taken
 # s is the first of these over the relative error, within the other two: chosen on the decision sets of peers.py.
@@ -41,8 +47,8 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
     if task.fitted is None and candidates.is_uniform_box and len(drawn) + task.b <= len(candidates):
         return torch.arange(len(drawn), len(drawn) + task.b)  # the candidates are a scrambled Sobol sequence
     checks = task.at_random(candidates.test_density, task.check)
-    s = power(None if task.fitted is None else task.fitted.relative_error(task.labelled.y))
-    rows, mass = _sample(task, s)
+    shape = shape_of(task.fitted, task.labelled.y, task.dimension)
+    rows, mass = _sample(task, shape)
     metric = candidates.metric if task.fitted is None else task.fitted.metric(candidates)
     Z = metric.coordinates(candidates.inputs_at(rows))
     squared = Z.new_full((len(Z),), torch.inf)
@@ -52,25 +58,43 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
             squared = torch.minimum(squared, near)
     taken = torch.isin(rows, torch.cat([checks, drawn]))
     squared[taken] = 0.0  # rounding may leave a point at some distance from itself
-    chosen = rows[centres(Z, mass, squared, metric, power=s, b=task.b - len(checks), generator=task.generator)]
+    chosen = rows[
+        centres(Z, mass, squared, metric, power=shape.power, b=task.b - len(checks), generator=task.generator)
+    ]
     batch = torch.cat([checks, chosen])
     # Where only copies of points drawn already are left, some of these are drawn at random.
     return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
 
 
-def power(relative_error: float | None) -> float:
-    """s, the larger the better the function is known."""
-    if relative_error is None:
-        return SMALLEST_POWER
-    return min(max(POWER_TIMES_ERROR / max(relative_error, 1e-6), SMALLEST_POWER), LARGEST_POWER)
+class Shape(NamedTuple):
+    """What the quantisation lowers: the mean of q LFC^emphasis * distance^power."""
+
+    power: float  # s
+    emphasis: float  # a
+
+
+def shape_of(fitted: FittedSurrogate | None, labels: ndarray, dimension: float) -> Shape:
+    """The larger a power the better the function is known, and the emphasis that goes with the labels' noise."""
+    error = None if fitted is None else fitted.relative_error(labels)
+    if fitted is None or error is None:
+        return Shape(SMALLEST_POWER, SMALLEST_POWER / dimension)
+    s = min(max(POWER_TIMES_ERROR / max(error, 1e-6), SMALLEST_POWER), LARGEST_POWER)
+    share = noise_share(fitted.noise, fitted.validation_error)
+    return Shape(s, ((1.0 - share) * s + share * 0.5 * (dimension + s)) / dimension)
+
+
+def noise_share(noise: float | None, error: float | None) -> float:
+    """The share of the squared validation error that the labels' noise explains."""
+    return 0.0 if not noise or not error else min(noise / error**2, 1.0)
 
 
 def spread_density(
-    superior: Float[Tensor, " N"], test_density: Float[Tensor, " N"], *, power: float, dimension: float
+    superior: Float[Tensor, " N"], test_density: Float[Tensor, " N"], shape: Shape, *, dimension: float
 ) -> Float[Tensor, " N"]:
-    """The density of the points, (q (p_sup^2 / q)^(s / delta))^(delta / (delta + s)): p_sup itself for s = delta."""
+    """The density of the points, (q (p_sup^2 / q)^a)^(delta / (delta + s)): p_sup itself for s = delta and a = 1."""
     complexity = torch.where(test_density > 0.0, superior.square() / test_density, 0.0)
-    return torch.exp((dimension * test_density.log() + power * complexity.log()) / (dimension + power))
+    exponent = dimension / (dimension + shape.power)
+    return torch.exp(exponent * (test_density.log() + shape.emphasis * complexity.log()))
 
 
 def centres(
@@ -104,7 +128,7 @@ def centres(
     return torch.tensor(chosen, dtype=torch.long)
 
 
-def _sample(task: DrawTask, power: float) -> tuple[Int[Tensor, " M"], Float[Tensor, " M"]]:
+def _sample(task: DrawTask, shape: Shape) -> tuple[Int[Tensor, " M"], Float[Tensor, " M"]]:
     """Candidates that stand for all of them, and how much each counts in the sum."""
     q, p_X, p_sup = task.candidates.test_density, task.candidates.pool_density, task.superior
     M = max(SAMPLE_PER_POINT * task.b, SMALLEST_SAMPLE)
@@ -115,6 +139,5 @@ def _sample(task: DrawTask, power: float) -> tuple[Int[Tensor, " M"], Float[Tens
         rows = draw_random(weights, task.candidates.X, M, generator=task.generator)
         share = (M * weights / weights.sum()).clamp_max(1.0)
     q, p_X, p_sup, share = (each[rows] for each in (q, p_X, p_sup, share))
-    exponent = power / task.dimension
-    emphasis = torch.where(q > 0.0, p_sup.square() / q, 0.0)
-    return rows, (emphasis / emphasis.max()).pow(exponent) * q / (p_X * share)
+    complexity = torch.where(q > 0.0, p_sup.square() / q, 0.0)
+    return rows, (complexity / complexity.max()).pow(shape.emphasis) * q / (p_X * share)

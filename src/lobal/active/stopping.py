@@ -1,6 +1,12 @@
 """Rules that end a run early: functions of the learner, checked after every size."""
 
+import math
+
+import numpy as np
+
 from lobal.active.learner import ActiveLearner, StoppingRule
+
+FEWEST_SIZES, MOST_SIZES = 3, 4  # at the end of a learning curve that are extrapolated from
 
 
 def target_error(rmse: float) -> StoppingRule:
@@ -16,10 +22,45 @@ def target_error(rmse: float) -> StoppingRule:
     return reached
 
 
-def no_further_gain(share: float = 0.05) -> StoppingRule:
-    """Stop when active learning is expected to save less than this share of the labels."""
+def flattened(gain: float = 0.05) -> StoppingRule:
+    """Stop when twice as many labels are expected to lower the validation error by less than this share of it.
+
+    A power law through the errors of the last sizes is extrapolated; its standard error counts against stopping. Runs
+    of less than three sizes go on.
+    """
 
     def exhausted(learner: ActiveLearner) -> bool:
-        return learner.fitted is not None and learner.expected_savings() < share
+        last = None if learner.fitted is None else learner.fitted.validation_error
+        curve = {step.size: step.validation_error for step in learner.history} | {len(learner.labelled.y): last}
+        known = [(n, error) for n, error in curve.items() if n and error]
+        return len(known) >= FEWEST_SIZES and most_gained_by_doubling(known[-MOST_SIZES:]) < gain
+
+    return exhausted
+
+
+def most_gained_by_doubling(curve: list[tuple[int, float]]) -> float:
+    """By what share twice the labels lower the error, plus its standard error.
+
+    Logarithms of errors are fitted by a line in log n; those at n labels have a variance of at least 1 / (2 n), that of
+    a root mean square of n normal errors.
+    """
+    n, error = np.array(curve).T
+    x, y = np.log(n), np.log(error)
+    slope, intercept = np.polyfit(x, y, 1, w=np.sqrt(n))
+    residual = np.square(y - slope * x - intercept) @ n / (len(n) - 2)
+    spread = n @ np.square(x - np.average(x, weights=n))
+    return float(1.0 - 2.0 ** (slope - math.sqrt(max(residual, 0.5) / spread)))
+
+
+def no_advantage(share: float = 0.1) -> StoppingRule:
+    """Stop when following the local complexity is expected to save less than this share of the labels.
+
+    Labels may still lower the error as much as before, and points spread evenly then lower it about as well. What
+    chance may hide counts against stopping: with few labels the rule does not apply.
+    """
+
+    def exhausted(learner: ActiveLearner) -> bool:
+        savings = learner.expected_savings()
+        return savings is not None and savings.share + (savings.by_chance or 0.0) < share
 
     return exhausted

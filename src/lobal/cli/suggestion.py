@@ -86,8 +86,8 @@ def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None
 def outlook(learner: ActiveLearner) -> str:
     """The expected savings, in one sentence."""
     if learner.model is None:
-        return "too few labels for a model yet: these points are drawn at random"
-    return expectation(learner.expected_savings())
+        return "too few labels for a model yet: these points are spread evenly"
+    return f"expected: {expectation(learner.expected_savings())}"
 
 
 def input_columns(

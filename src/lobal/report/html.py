@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from lobal.active.draws import SPREAD
 from lobal.active.learner import ActiveLearner
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
@@ -27,11 +28,28 @@ from lobal.report.savings import Savings, expectation
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
 
 CAUTION = (
-    "The share of the labels that active learning saves against random labels for the same error, expected from how "
-    "much the local complexity varies. It is the model's own estimate: correct in the limit of many labels, and "
-    "optimistic for few, since errors of the estimated complexity look like variation. Use it to tell a lot from "
-    "nothing, not to plan a budget."
+    "The share of the labels that following the local complexity saves, for the same error, against points that are "
+    "spread evenly without it. It is estimated from the errors of the labels so far, each predicted from all others, "
+    "and from how fast errors fall in the limit of many labels; ± is one standard error, of chance and of this "
+    "prediction. What spreading the points evenly saves against random labels is not part of it and is not predicted: "
+    "docs/peers.md has what it saved in tests. Use it to tell a lot from nothing, not to plan a budget."
 )
+FORMULA_CAUTION = (
+    "The share of the labels that active learning saves against random labels for the same error, expected from how "
+    "much the local complexity varies, since the errors of the labels are not known. It is correct in the limit of "
+    "many labels, and optimistic for few, since errors of the estimated complexity look like variation. Use it to tell "
+    "a lot from nothing, not to plan a budget."
+)
+# What the learner does, by the trust of the last step, with designs that follow the superior density.
+PRACTICE = {
+    0.0: "The last points were spread as if the target were equally complex everywhere: the errors of the labels do "
+    "not show that following the local complexity pays.",
+    0.5: "The last points follow half of the local complexity (its square root): the errors of the labels do not show "
+    "that more or less of it pays.",
+    1.0: "The last points follow the local complexity.",
+}
+AS_SET = "The last points were spread as if the target were equally complex everywhere, as the settings say."
+FOLLOWING = (SPREAD, "random", "low_dispersion")
 LINE_CAPTION = (
     "Above, labels and prediction. Below, the local bandwidth (LOB): the distance over which labels can be averaged "
     "without blurring the target. Where it is small, the target is complex. Grey lines: bandwidths of the experts."
@@ -54,13 +72,18 @@ HISTORY = {
     "validation error": "validation_error",
     "noise variance": "noise",
     "rho": "attainable",
+    "trust": "trust",
+    "check points": "check",
     "gamma_1": "gamma_1",
     "gamma_2": "gamma_2",
 }
 HISTORY_KEY = (
-    "Validation error, noise variance and expected relative sample size (rho, 1 - expected savings) are those of the "
-    "model at the start of the step. gamma_1: the largest ratio of the training density to the target density. "
-    "gamma_2: the share of the old training density in the new one; 0 means that the target density was reached."
+    "Validation error, noise variance, rho and trust are those of the model at the start of the step. rho: the "
+    "relative sample size that the superior density reaches, against random labels, if the estimated complexity is "
+    "right. trust: how far the points follow the local complexity; 0 not at all, 0.5 its square root, 1 all of it. "
+    "check points: how many of the points asked for were drawn from the test density, to check what the others gain. "
+    "gamma_1: the largest ratio of the training density to the target density. gamma_2: the share of the old training "
+    "density in the new one; 0 means that the target density was reached."
 )
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1b; --quiet: #5c5c5c; --page: #fff; --line: #d9d9d9; --lead: #eef4f8; }
@@ -148,15 +171,25 @@ def campaign_report(
 
 
 def _gain(learner: ActiveLearner, savings: Savings | None, notes: Sequence[str]) -> Iterator[str]:
-    """Expected savings with a caution, then measured ones."""
+    """Expected savings with a caution and what the learner does, then measured ones."""
     if learner.fitted is None:
-        yield lead_block("too few labels for a model yet: the next ones are drawn at random")
+        yield lead_block("too few labels for a model yet: the next points do not depend on the labels")
     else:
-        yield lead_block(f"expected: {expectation(learner.expected_savings())}")
-        yield text_block(CAUTION)
+        expected = learner.expected_savings()
+        yield lead_block(f"expected: {expectation(expected)}")
+        yield text_block(CAUTION if expected is None or expected.by_chance is not None else FORMULA_CAUTION)
+        yield from map(text_block, _practice(learner))
         if savings is not None:
             yield lead_block(f"measured against random labels: {savings.verdict()}")
     yield from map(text_block, [_counts(learner), *notes])
+
+
+def _practice(learner: ActiveLearner) -> list[str]:
+    """What the points of the last step follow, in one sentence; none before there was a model."""
+    trust = learner.history[-1].trust if len(learner.history) else None
+    if trust is None or learner.settings.draw not in FOLLOWING:
+        return []
+    return [AS_SET if learner.settings.complexity == "constant" else PRACTICE[trust]]
 
 
 def _counts(learner: ActiveLearner) -> str:

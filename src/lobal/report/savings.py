@@ -9,10 +9,11 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.stats import t as student
 
+from lobal.active.expected_savings import ExpectedSavings
 from lobal.core.superior_density import learning_rate
 
 CHANCE = 0.05  # probability of a verdict if there is no difference
-LITTLE_TO_GAIN = 0.1  # expected savings below which active learning is hardly worth its effort
+LITTLE_TO_GAIN = 0.1  # expected savings below which local complexity hardly pays, where no standard error is known
 
 
 class Estimate(NamedTuple):
@@ -102,11 +103,17 @@ def verdict(rho: float, standard_error: float | None, *, repetitions: int) -> st
     return f"{clear} here (rho = {rho:.2f} ± {standard_error:.2f})"
 
 
-def expectation(savings: float) -> str:
-    """The expected share of labels saved, in [0, 1), as a sentence."""
-    if savings < LITTLE_TO_GAIN:
-        return "little or nothing to gain: the target is about equally complex everywhere"
-    return f"up to {100.0 * savings:.0f}% of the labels can be saved"
+def expectation(savings: ExpectedSavings | None) -> str:
+    """The expected share of labels saved as a sentence; nothing is expected within one standard error of nothing."""
+    if savings is None:
+        return "not known yet: the labels are too few, or too noisy, to tell savings from chance"
+    share, error = savings.share, savings.standard_error
+    if share < (LITTLE_TO_GAIN if error is None else error):
+        return "little or nothing to gain from local complexity: points spread evenly do as well"
+    followed = "of the labels saved by following the local complexity"
+    if error is None:
+        return f"up to {100.0 * share:.0f}% {followed} (how sure this is, is not known)"
+    return f"{_percent(share, error)} ± {_percent(error, error)} {followed}"
 
 
 def _errors(values: Any, name: str) -> Float[ndarray, "seeds sizes"]:  # noqa: ANN401 - as above

@@ -124,6 +124,7 @@ def test_a_step_without_labels_since_goes_on_with_the_same_model(tmp_path: Path)
         active.run(bumpy, sizes=[30])
         active.ask(10)
     with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert again.attainable() == pytest.approx(active.attainable(), rel=1e-9)
         assert again.expected_savings() == pytest.approx(active.expected_savings(), rel=1e-9)
         assert np.array_equal(again.ask(10), in_memory(active).ask(10))
 
