@@ -4,6 +4,7 @@ The pool is a mixture of Gaussians, written in parts. Campaign and resumption ru
 the largest resident memory that the system counted for them, pages of the file included.
 
 python -m benchmarks.large_pool --rows 10000000 --campaign --output numbers.json
+python -m benchmarks.large_pool --rows 10000000 --batch 1000 --draw random  # independent draws, to compare with
 """
 
 import json
@@ -23,7 +24,7 @@ import typer
 from experiments.repetitions import typed_command
 
 ROWS_PER_PART = 2**18
-COLUMNS, CLUSTERS, BATCH = 8, 12, 500
+COLUMNS, CLUSTERS = 8, 12
 MEBIBYTE = 2**20
 LINE = "{step:<16} {seconds:8.1f} s   {cpu_seconds:8.1f} s of CPU   {now_mib:6.0f} MiB now   {peak_mib:6.0f} MiB peak"
 
@@ -33,17 +34,23 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where the temporary folder goes.")] = None,
     campaign: Annotated[bool, typer.Option(help="Keep the campaign in a folder, and load it again.")] = False,
     output: Annotated[Path | None, typer.Option(help="JSON file for the numbers.")] = None,
+    batch: Annotated[int, typer.Option(min=10, help="Labels to ask for at a time.")] = 500,
+    draw: Annotated[str | None, typer.Option(help="How they are drawn; the learner's default.")] = None,
     stage: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Make the pool, then run the campaign and its resumption."""
     if stage is not None:
         assert folder is not None
-        STAGES[stage](folder, campaign)
+        if stage == "campaign":
+            run_campaign(folder, batch, draw, is_kept=campaign)
+        else:
+            resume_campaign(folder, batch)
         return
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         make_pool(Path(temporary) / "pool.npy", rows)
-        options = ["--folder", temporary, *["--campaign"] * campaign]
-        record = {"command": typed_command(), "rows": rows, "columns": COLUMNS, "campaign": _steps("campaign", options)}
+        options = ["--folder", temporary, *["--campaign"] * campaign, "--batch", str(batch)]
+        steps = _steps("campaign", options + ([] if draw is None else ["--draw", draw]))
+        record = {"command": typed_command(), "rows": rows, "columns": COLUMNS, "campaign": steps}
         if campaign:
             record["resumption"] = _steps("resumption", options)
             files = sorted(path for path in (Path(temporary) / "campaign").rglob("*") if path.is_file())
@@ -82,7 +89,7 @@ def _steps(stage: str, options: list[str]) -> list[dict[str, Any]]:
     return steps
 
 
-def run_campaign(folder: Path, is_kept: bool) -> None:
+def run_campaign(folder: Path, n: int, draw: str | None, *, is_kept: bool) -> None:
     """Three batches and the expected savings, from a pool in a memory-mapped file."""
     with measured("import"):
         from lobal import ActiveLearner, MixtureRegressor, Pool
@@ -90,10 +97,10 @@ def run_campaign(folder: Path, is_kept: bool) -> None:
         pool = Pool(np.load(folder / "pool.npy", mmap_mode="r"))
     with measured("ActiveLearner"):
         path, model = folder / "campaign" if is_kept else None, MixtureRegressor(n_inducing=64)
-        learner = ActiveLearner(pool, seed=0, path=path, model=model)
+        learner = ActiveLearner(pool, seed=0, path=path, model=model, draw=draw)
     for number in range(3):
         with measured(f"ask {number}"):
-            batch = learner.ask(BATCH)
+            batch = learner.ask(n)
         if number < 2:
             with measured(f"tell {number}"):
                 learner.tell(batch, labels(np.asarray(pool.X[batch])))
@@ -104,7 +111,7 @@ def run_campaign(folder: Path, is_kept: bool) -> None:
     learner.close()
 
 
-def resume_campaign(folder: Path, _: bool) -> None:
+def resume_campaign(folder: Path, n: int) -> None:
     """The campaign loaded from its folder, the labels still missing told, and one batch more."""
     from lobal import ActiveLearner
 
@@ -115,7 +122,7 @@ def resume_campaign(folder: Path, _: bool) -> None:
     with measured("fit 2"):
         assert learner.model is not None
     with measured("ask 3"):
-        learner.ask(BATCH)
+        learner.ask(n)
     learner.close()
 
 
@@ -130,8 +137,6 @@ def measured(step: str) -> Iterator[None]:
     numbers = {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}
     print(json.dumps({"step": step, **numbers, "now_mib": round(now), "peak_mib": round(peak)}), flush=True)
 
-
-STAGES = {"campaign": run_campaign, "resumption": resume_campaign}
 
 if __name__ == "__main__":
     typer.run(main)

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
 from experiments.inducing_errors import DATA_SETS
 from experiments.inducing_points import ARMS, SIZES, TARGETS, curve
 from experiments.other_models import FAMILIES, errors_by_seed, savings
-from experiments.peers.campaigns import finished
-from experiments.peers.report import HEADER, table
 from experiments.repetitions import mean_and_error, values_by_seed
 from experiments.tuning import MODELS
 from lobal.report.savings import pooled_errors, relative_sample_sizes
@@ -340,12 +339,8 @@ def _inducing_errors() -> str:
     return markdown(["data", "ratio of errors"], [[name, mean(ratio, ".3f")] for name, ratio in columns.items()])
 
 
-def _peers(half: str) -> str:
-    return markdown(HEADER, table(finished(RESULTS / "peers.jsonl"), half))
-
-
 TABLES: dict[str, Callable[[], str]] = {
-    "peers report": partial(_peers, "report"),
+    **PEERS,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,
     "doppler": partial(_doppler, *CURVE),

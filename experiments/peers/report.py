@@ -20,6 +20,7 @@ from lobal.report.campaign_figures import Curve, draw_curve
 from lobal.report.figures import LINES, save_figure
 
 Record = Mapping[Task, Mapping[str, Any]]
+COLOURS = ("#000000", *LINES, "#E69F00", "#56B4E9", "#999999")  # random labels are black
 
 
 class Ratio(NamedTuple):
@@ -79,10 +80,13 @@ def table(record: Record, half: str) -> list[list[str]]:
         strategy: [ratio(record, HALVES[half], strategy, sizes, judge) for sizes in reversed(SIZES) for judge in JUDGES]
         for strategy in strategies_of(record)
     }
-    return [
-        [strategy, *("" if each is None else f"{each.mean:.3f} ± {each.standard_error or 0.0:.3f}" for each in row)]
-        for strategy, row in cells.items()
-    ]
+    return [[strategy, *map(_shown, row)] for strategy, row in cells.items()]
+
+
+def _shown(found: Ratio | None) -> str:
+    if found is None:
+        return ""
+    return f"{found.mean:.3f}" + ("" if found.standard_error is None else f" ± {found.standard_error:.3f}")
 
 
 HEADER = ["strategy", *(f"{judge}, {s[0]}-{s[-1]}" for s in reversed(SIZES.values()) for judge in JUDGES)]
@@ -95,7 +99,7 @@ def curves_figure(record: Record, problems: Sequence[str], sizes: str, judge: st
     figure = Figure(figsize=(3.1 * columns, 2.5 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, problem in zip(panels, problems, strict=False):
-        for strategy, colour in zip([RANDOM, *strategies_of(record)], LINES, strict=False):
+        for strategy, colour in zip([RANDOM, *strategies_of(record)], COLOURS, strict=False):
             runs = [record[task] for task in record if task[:3] == (problem, strategy, sizes)]
             if runs:
                 errors = np.array([run["errors"][judge]["rmse"] for run in runs])

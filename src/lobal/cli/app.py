@@ -40,17 +40,16 @@ def lobal(
 
 @app.command()
 def demo(
-    n: Annotated[int, typer.Option(min=SMALLEST_DEMO, help="Labels at the end of each campaign.")] = 4096,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of repetitions.")] = 2,
+    n: Annotated[int, typer.Option(min=SMALLEST_DEMO, help="Labels at the end of each campaign.")] = 1024,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of repetitions.")] = 5,
     output: Annotated[Path, typer.Option(help="Folder for figures and report.")] = Path("out/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
-    """Compare active learning with random sampling on the Doppler function, which oscillates faster towards x = 0.
+    """Compare active learning, evenly spread and random labels on the Doppler function, which is fastest near x = 0.
 
-    Both campaigns start from the same random labels and double them three times; the active one chooses the inputs.
-    The table compares their errors; rho is the share of the random labels that active learning needs for the same
-    error. **overview.png** shows the fitted model and **report.html** the campaign. With 4096 labels the demo takes
-    about a minute on two cores.
+    Campaigns double their labels three times; the active one chooses the inputs by local complexity. The table compares
+    their errors; rho is the share of the random labels that reach the same error. **overview.png** shows the fitted
+    model and **report.html** the campaign. The demo takes about a minute and a half on two cores.
 
     Example: **lobal demo --n 1024 --seeds 1 --output out/demo**
     """

@@ -5,9 +5,10 @@
 
 import math
 import multiprocessing
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,19 +99,31 @@ def demonstrate(n: int, seeds: int, output: Path, *, quiet: bool = False) -> Non
 
 
 def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparison:
-    """All arms at n/8, n/4, n/2 and n labels; those without local complexity run in a second process."""
+    """All arms at n/8, n/4, n/2 and n labels, in two processes: the active arm here, others where there is time."""
     sizes = [n // 8, n // 4, n // 2, n]
     torch.set_num_threads(1)  # one core for each process
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = {arm: [pool.submit(_errors, arm, seed, sizes) for seed in range(seeds)] for arm in OTHERS}
-        for arm, submitted in futures.items():
-            for future in submitted:
-                future.add_done_callback(partial(_report, advance, arm, len(sizes)))
+    waiting = deque((arm, seed) for arm in OTHERS for seed in range(seeds))
+    found: dict[tuple[str, int], list[Errors]] = {}
+
+    def work(take: Callable[[], tuple[str, int]], errors: Callable[[str, int, Sequence[int]], list[Errors]]) -> None:
+        with suppress(IndexError):  # nothing is left
+            while True:
+                arm, seed = take()
+                found[arm, seed] = errors(arm, seed, sizes)
+                advance(arm, len(sizes))
+
+    with (
+        ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        other = thread.submit(work, waiting.popleft, lambda *task: pool.submit(_errors, *task).result())
         active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
-        others = {arm: [future.result() for future in submitted] for arm, submitted in futures.items()}
-    errors = {"active": [errors for _, errors in active], **others}
-    return Comparison(sizes, {arm: np.array(errors[arm]) for arm in LEARNERS}, active[0][0])
+        work(waiting.pop, _errors)
+        other.result()
+    arms = {arm: [found[arm, seed] for seed in range(seeds)] for arm in OTHERS}
+    arms["active"] = [errors for _, errors in active]
+    return Comparison(sizes, {arm: np.array(arms[arm]) for arm in LEARNERS}, active[0][0])
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -141,10 +154,6 @@ def _campaign(
     learner = ActiveLearner(Box(0.0, 1.0), seed=seed, model=model, **LEARNERS[arm])
     learner.run(DopplerOracle(seed), sizes=sizes, callbacks=[measure])
     return learner, errors
-
-
-def _report(advance: Callable[[str, int], None], arm: str, steps: int, _: object) -> None:
-    advance(arm, steps)
 
 
 def _errors(arm: str, seed: int, sizes: Sequence[int]) -> list[Errors]:
