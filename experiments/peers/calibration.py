@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from experiments.peers.campaigns import HALVES, RANDOM, SIZES, finished
+from experiments.peers.campaigns import HALVES, RANDOM, SIZES, Task, finished
 from experiments.peers.report import Record
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.report.figures import LINES, save_figure
@@ -51,9 +51,13 @@ class Case(NamedTuple):
         return abs(self.expected - self.measured.share) <= standard_errors * error
 
 
-def runs_of(record: Record, problem: str, strategy: str, sizes: str) -> list[Mapping[str, Any]]:
-    """The campaigns of all seeds."""
-    return [record[task] for task in sorted(record) if task[:3] == (problem, strategy, sizes)]
+def runs_of(record: Record, problem: str, sizes: str) -> list[list[Mapping[str, Any]]]:
+    """The campaigns with local and with constant complexity and with random labels, for seeds that have all three."""
+    tasks = [Task(problem, LOCAL, sizes, seed) for seed in sorted({task.seed for task in record})]
+    triples = [[task._replace(strategy=name) for name in (LOCAL, CONSTANT, RANDOM)] for task in tasks]
+    return [
+        [record[task] for task in arm] for arm in zip(*(each for each in triples if {*each} <= {*record}), strict=True)
+    ]
 
 
 def measured(
@@ -61,10 +65,9 @@ def measured(
 ) -> Measured:
     """The share of labels saved against another strategy at one of the sizes."""
     rate = max(SMALLEST_RATE, -float(np.polyfit(np.log(n), other.mean(axis=0), 1)[0]))
-    seeds = min(len(own), len(other))
-    logarithms = (own[:seeds, position] - other[:seeds, position]) / rate
+    logarithms = (own[:, position] - other[:, position]) / rate
     rho = math.exp(logarithms.mean())
-    return Measured(1.0 - rho, rho * float(logarithms.std(ddof=1)) / math.sqrt(seeds))
+    return Measured(1.0 - rho, rho * float(logarithms.std(ddof=1)) / math.sqrt(len(own)))
 
 
 def cases(record: Record, half: str) -> list[Case]:
@@ -72,8 +75,8 @@ def cases(record: Record, half: str) -> list[Case]:
     found = []
     for problem in HALVES[half]:
         for sizes in SIZES:
-            arms = [runs_of(record, problem, name, sizes) for name in (LOCAL, CONSTANT, RANDOM)]
-            if min(map(len, arms)) < 2:
+            arms = runs_of(record, problem, sizes)
+            if not arms or len(arms[0]) < 2:
                 continue
             runs = arms[0]
             own, constant, random = (np.log([run["errors"][JUDGE]["rmse"] for run in arm]) for arm in arms)
