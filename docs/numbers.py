@@ -17,7 +17,7 @@ from docs.tables import DERIVED, TABLES
 
 TOP = Path(__file__).parents[1]
 PAGES = sorted({TOP / "README.md", *(TOP / "docs").rglob("*.md")})
-TABLE = re.compile(r"(<!-- numbers: ([\w ]+) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- numbers: ([^>]+?) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
 NUMBER = re.compile(r"(<!--n:([^:>]+):([^>]*?)-->).*?(<!--/n-->)", re.DOTALL)
 
 

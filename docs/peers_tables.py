@@ -7,7 +7,7 @@ import numpy as np
 
 from docs.records import RESULTS, markdown, mean, record
 from experiments.malonaldehyde_spread import ARMS
-from experiments.peers.calibration import cases
+from experiments.peers.calibration import cases, parts
 from experiments.peers.campaigns import HALVES, finished
 from experiments.peers.report import HEADER, table
 
@@ -18,12 +18,12 @@ def _peers(half: str) -> str:
 
 def _peers_calibration() -> str:
     """How often measured savings lie within the stated errors of the expected ones."""
-    found = {half: cases(finished(RESULTS / "peers.jsonl"), half) for half in HALVES}
     rows = [
-        [half, str(len(each)), *(f"{np.mean([case.is_covered(k) for case in each]):.0%}" for k in (1.0, 2.0))]
-        for half, each in found.items()
+        [half, name, str(len(each)), *(f"{np.mean([case.is_covered(k) for case in each]):.0%}" for k in (1.0, 2.0))]
+        for half in HALVES
+        for name, each in parts(cases(finished(RESULTS / "peers.jsonl"), half)).items()
     ]
-    return markdown(["half", "cases", "within one standard error", "within two"], rows)
+    return markdown(["half", "share", "cases", "within one standard error", "within two"], rows)
 
 
 def _malonaldehyde_spread(name: str) -> str:

@@ -25,6 +25,8 @@ from lobal.report.figures import LINES, save_figure
 
 JUDGE, LOCAL, CONSTANT = "mixture", "lobal", "lobal, constant complexity"
 SMALLEST_RATE = 0.1  # of learning curves that hardly fall
+LITTLE = 0.1  # expected share below which hardly anything is expected
+LOWEST, HIGHEST = -0.6, 1.05  # shares that the figure shows; others are drawn at its edge
 
 
 class Measured(NamedTuple):
@@ -71,7 +73,7 @@ def measured(
 
 
 def cases(record: Record, half: str) -> list[Case]:
-    """All problems and sizes at which savings were expected by some campaign."""
+    """All problems and sizes at which expected savings were known to at least two campaigns: means over these."""
     found = []
     for problem in HALVES[half]:
         for sizes in SIZES:
@@ -82,22 +84,30 @@ def cases(record: Record, half: str) -> list[Case]:
             own, constant, random = (np.log([run["errors"][JUDGE]["rmse"] for run in arm]) for arm in arms)
             n = runs[0]["n"]
             for position in range(1, len(n)):
-                stated = [
-                    ExpectedSavings(*run["expected"][position - 1]) for run in runs if run["expected"][position - 1]
-                ]
-                if stated:
-                    found.append(
-                        Case(
-                            problem,
-                            n[position - 1],
-                            len(stated),
-                            float(np.mean([each.share for each in stated])),
-                            float(np.mean([each.standard_error or 0.0 for each in stated])),
-                            measured(own, constant, n, position),
-                            measured(own, random, n, position),
-                        )
+                stated = [ExpectedSavings(*(run["expected"][position - 1] or (0.0, None))) for run in runs]
+                known = np.array([each.by_chance is not None for each in stated])
+                if known.sum() < 2:
+                    continue
+                found.append(
+                    Case(
+                        problem,
+                        n[position - 1],
+                        int(known.sum()),
+                        float(np.mean([each.share for each in stated if each.standard_error])),
+                        float(np.mean([each.standard_error for each in stated if each.standard_error])),
+                        measured(own[known], constant[known], n, position),
+                        measured(own[known], random[known], n, position),
                     )
+                )
     return found
+
+
+def parts(found: Sequence[Case]) -> dict[str, list[Case]]:
+    """Cases in which hardly anything was expected, and the others."""
+    return {
+        f"below {LITTLE:.2f} expected": [case for case in found if case.expected < LITTLE],
+        f"at least {LITTLE:.2f} expected": [case for case in found if case.expected >= LITTLE],
+    }
 
 
 def calibration_figure(found: dict[str, list[Case]]) -> Figure:
@@ -108,7 +118,7 @@ def calibration_figure(found: dict[str, list[Case]]) -> Figure:
             values = [getattr(case, name) for case in points]
             axes.errorbar(
                 [case.expected for case in points],
-                [value.share for value in values],
+                np.clip([value.share for value in values], LOWEST, HIGHEST),
                 xerr=[case.standard_error for case in points],
                 yerr=[value.standard_error for value in values],
                 fmt="o",
@@ -119,7 +129,7 @@ def calibration_figure(found: dict[str, list[Case]]) -> Figure:
             )
         axes.axline((0.0, 0.0), slope=1.0, color="0.5", linewidth=0.8)
         axes.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-        axes.set(xlabel="expected share of labels saved by local complexity", ylim=(-0.6, 1.05))
+        axes.set(xlabel="expected share of labels saved by local complexity", ylim=(LOWEST - 0.03, HIGHEST))
         axes.spines[["top", "right"]].set_visible(False)
     left, right = figure.axes
     left.set(title="against constant complexity", ylabel="measured share")
@@ -143,8 +153,9 @@ def main(
             columns = (f"{name} {value}" for name, value in zip(names, shown, strict=True))
             print(f"{case.problem:20} {case.n:5}  " + "  ".join(columns))
         for k in (1.0, 2.0):
-            if each:
-                share = np.mean([case.is_covered(k) for case in each])
-                print(f"{half} half: within {k:g} standard errors in {share:.0%} of {len(each)} cases")
+            for name, part in parts(each).items():
+                if part:
+                    share = np.mean([case.is_covered(k) for case in part])
+                    print(f"{half} half, {name}: within {k:g} standard errors in {share:.0%} of {len(part)} cases")
     if figure is not None:
         save_figure(calibration_figure(found), figure)

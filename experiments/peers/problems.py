@@ -1,8 +1,9 @@
 """Data sets and functions that strategies are compared on.
 
 Everything that was chosen by comparing errors (powers of `lobal.active.spread`, what a start is, shares, limits) was
-chosen on `DECISION`; `REPORT` was not looked at before that, and is reported apart. The halves were drawn up before the
-first comparison: real data with and without something to gain in both, and functions of all kinds.
+chosen on `DECISION`; `REPORT` is reported apart, and docs/peers.md says what was changed after it had been seen. The
+halves were drawn up before the first comparison: real data with and without something to gain in both, and functions of
+all kinds.
 """
 
 from collections.abc import Callable

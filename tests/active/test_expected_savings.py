@@ -5,8 +5,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from lobal.active.expected_savings import LARGEST_ERROR, MODEL_ERROR, ExpectedSavings, savings_from
+from lobal.active.expected_savings import MODEL_ERROR, RELATIVE_ERROR, ExpectedSavings, savings_from
+from lobal.active.knowledge import Knowledge
+from lobal.active.learner import ActiveLearner
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
+from lobal.active.spaces import Pool
+from lobal.mixture.estimator import MixtureRegressor
 from tests.active.setting import ones
 from tests.core.setting import seeded
 from tests.learner_setting import bumpy, learner
@@ -35,7 +39,7 @@ def test_a_complexity_that_costs_labels_saves_none() -> None:
     assert savings_from(2.0 * errors, errors, rate=1.0) == pytest.approx((0.0, 0.1))
 
 
-@pytest.mark.parametrize(("followed", "even"), [(-1.0, 1.0), (1.0, -1.0), (0.0, 1.0), (-1.0, -1.0)])
+@pytest.mark.parametrize(("followed", "even"), [(-1.0, 1.0), (1.0, -1.0), (0.0, 1.0), (-1.0, -1.0), (math.nan, 1.0)])
 def test_nothing_is_known_where_noise_hides_the_errors(followed: float, even: float) -> None:
     assert savings_from(followed * ones(10), even * ones(10), rate=1.0) is None
 
@@ -61,10 +65,10 @@ def test_the_error_by_chance_is_that_of_a_jackknife(rate: float) -> None:
 
 
 def test_the_standard_error_counts_that_of_the_prediction_itself() -> None:
-    assert ExpectedSavings(0.3, 0.0).standard_error == MODEL_ERROR
-    assert ExpectedSavings(0.3, 0.2).standard_error == pytest.approx(math.sqrt(0.2**2 + MODEL_ERROR**2))
+    assert ExpectedSavings(0.0, 0.0).standard_error == MODEL_ERROR
+    parts = 0.2, MODEL_ERROR, 0.3 * RELATIVE_ERROR
+    assert ExpectedSavings(0.3, 0.2).standard_error == pytest.approx(math.hypot(*parts))
     assert ExpectedSavings(0.3, None).standard_error is None
-    assert 0.0 < MODEL_ERROR < LARGEST_ERROR < 0.5  # a share of labels that may be half of them says something
 
 
 def test_a_learner_without_a_model_knows_of_no_savings() -> None:
@@ -86,13 +90,38 @@ def test_a_learner_compares_its_errors_under_both_densities() -> None:
     assert savings.share == pytest.approx(1.0 - np.sum(losses / superior[rows]) / np.sum(losses / even[rows]))
 
 
-def test_a_learner_of_constant_complexity_expects_nothing_from_the_local_one() -> None:
+def test_a_learner_of_constant_complexity_says_what_the_local_one_would_save() -> None:
     active = learner(complexity="constant")
-    active.run(bumpy, sizes=[40, 80])
+    active.run(bumpy, sizes=[60, 120])
+    savings = active.expected_savings()
+    assert savings is not None
+    assert savings.share > 0.1
+
+
+def test_a_learner_that_finds_the_complexity_not_worth_following_expects_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    active = learner()
+    active.run(bumpy, sizes=[60, 120])
+    monkeypatch.setattr(Knowledge, "trust", 0.0)
     savings = active.expected_savings()
     assert savings is not None
     assert savings.share == 0.0
-    assert savings.by_chance > 80**-0.5  # what the local one would save is known that well
+    assert savings.by_chance is not None
+    assert savings.by_chance > 120**-0.5  # that of following it all
+
+
+def test_labels_where_no_predictions_are_wanted_do_not_count() -> None:
+    X = np.random.default_rng(0).random((400, 1))
+    q = np.where(X[:, 0] < 0.5, 1.0, 0.0)
+    active = ActiveLearner(Pool(X, test_density=q), seed=0, model=MixtureRegressor(n_inducing=16))
+    dense = np.flatnonzero(X[:, 0] > 0.9)[:30]
+    rows = np.concatenate([np.flatnonzero(X[:, 0] < 0.5)[:40], dense])
+    active.tell(rows, bumpy(X[rows]))
+    active.ask(10)
+    savings = active.expected_savings()
+    assert savings is None or math.isfinite(savings.share + (savings.by_chance or 0.0))
+    assert active.history[0].trust in (0.0, 0.5, 1.0)
 
 
 def test_a_model_that_knows_no_errors_gives_the_formula_without_a_standard_error(

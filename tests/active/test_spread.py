@@ -1,6 +1,7 @@
 """Spread points: what a design promises, the density they follow, and how even they are."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lobal.active.campaign.history import History
 from lobal.active.campaign.ledger import Observations
 from lobal.active.candidates import ArrayCandidates, Candidates, Metric
 from lobal.active.draws import DrawTask, draw_random
@@ -259,3 +261,20 @@ def test_local_complexity_that_does_not_is_left_out(
 
 def test_the_papers_scheme_follows_it_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trust(monkeypatch, -1.0, draw="random") == 1.0
+
+
+@pytest.mark.parametrize("before", [0.0, 0.5, 1.0])
+def test_what_was_followed_before_is_kept_while_nothing_is_clearly_better(
+    monkeypatch: pytest.MonkeyPatch, before: float
+) -> None:
+    """Equal bandwidths tell nothing; a step without a trust is passed over."""
+    monkeypatch.setattr(FittedMixtureSurrogate, "local_bandwidth", lambda _, X: np.ones(len(X)))
+    X = sample(1000, 1)
+    learner = ActiveLearner(Pool(X), seed=0)
+    for trust in (before, None):
+        batch = learner.ask(50)
+        learner.tell(batch, chirp(X[batch]))
+        steps = learner.history.steps
+        learner._state.history = History((*steps[:-1], replace(steps[-1], trust=trust)))
+    learner.ask(20)
+    assert learner.history[-1].trust == before

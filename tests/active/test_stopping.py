@@ -19,7 +19,7 @@ def stand_in(errors: dict[int, float | None], expected: ExpectedSavings | None =
     *before, (n, last) = errors.items()
     return Mock(
         spec=ActiveLearner,
-        history=[SimpleNamespace(size=size, validation_error=error) for size, error in before],
+        history=[SimpleNamespace(labels=size, validation_error=error) for size, error in before],
         labelled=SimpleNamespace(y=np.zeros(n)),
         fitted=None if last is None else SimpleNamespace(validation_error=last),
         expected_savings=lambda: expected,
@@ -85,6 +85,15 @@ def test_fewer_than_three_sizes_go_on() -> None:
     assert not flattened()(stand_in({9: None}))
 
 
+def test_pending_points_are_no_labels() -> None:
+    active = learner()
+    active.run(bumpy, sizes=[60])
+    for _ in range(3):
+        active.ask(60)
+    assert [step.labels for step in active.history] == [None, 60, 60, 60]
+    assert not flattened(2.0)(active)
+
+
 def test_only_the_last_sizes_count() -> None:
     assert flattened()(stand_in({10: 50.0, **dict.fromkeys([1000, 2000, 4000, 8000], 1.0)}))
 
@@ -96,7 +105,7 @@ def test_only_the_last_sizes_count() -> None:
         (ExpectedSavings(0.04, 0.0), True),
         (ExpectedSavings(0.06, 0.0), False),
         ((0.0, 0.06), False),
-        ((0.0, None), True),
+        ((0.0, None), False),
     ],
 )
 def test_local_complexity_has_no_advantage_where_it_saves_less(expected: Any, ends: bool) -> None:

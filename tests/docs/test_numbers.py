@@ -1,13 +1,14 @@
 import pytest
 
 from docs import numbers
-from docs.numbers import PAGES, TOP, number, updated
+from docs.numbers import PAGES, TABLE, TOP, number, updated
 from docs.tables import TABLES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_numbers_of_a_page_are_those_of_the_records(page: numbers.Path) -> None:
     text = page.read_text()
+    assert text.count("<!-- numbers:") == len(TABLE.findall(text))  # none is passed over
     assert updated(text) == text, f"{page.relative_to(TOP)} differs from docs/results; run make docs-numbers"
 
 

@@ -11,7 +11,7 @@ from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
 from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, generated, problem
 from experiments.peers.report import log_ratios, losses, ratio, table
-from lobal.active.expected_savings import MODEL_ERROR
+from lobal.active.expected_savings import ExpectedSavings
 from tests.experiments.setting import invoke
 
 
@@ -133,7 +133,7 @@ def test_expected_savings_stand_beside_those_that_were_measured_next(tmp_path: P
     assert {case.problem for case in found} == {*REPORT}
     case = found[0]
     assert (case.n, case.known, case.expected) == (12, 2, pytest.approx(0.3))
-    assert case.standard_error == pytest.approx(np.hypot(0.1, MODEL_ERROR))
+    assert case.standard_error == pytest.approx(ExpectedSavings(0.3, 0.1).standard_error)
     assert 0.0 < case.measured.share < case.against_random.share
     assert case.is_covered(100.0)
     assert not case.is_covered(0.0)
@@ -141,5 +141,5 @@ def test_expected_savings_stand_beside_those_that_were_measured_next(tmp_path: P
     path = tmp_path / "peers.jsonl"
     path.write_text("".join(json.dumps({**task._asdict(), **entry}) + "\n" for task, entry in made.items()))
     output = invoke("peers_calibration", path, "--figure", tmp_path / "figure.png").output
-    assert "report half: within 2 standard errors in" in output
+    assert "report half, at least 0.10 expected: within 2 standard errors in" in output
     assert (tmp_path / "figure.png").stat().st_size > 0

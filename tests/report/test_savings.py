@@ -128,17 +128,17 @@ def test_one_repetition_has_no_verdict() -> None:
     ("expected", "sentence"),
     [
         (None, "not known yet: the labels are too few, or too noisy, to tell savings from chance"),
-        ((0.45, 0.0), "45% ± 10% of the labels saved by following the local complexity"),
-        ((0.45, 0.2), "45% ± 22% of the labels saved by following the local complexity"),
-        ((0.11, 0.0), "11% ± 10% of the labels saved by following the local complexity"),
+        ((0.45, 0.0), "45% ± 25% of the labels saved by following the local complexity"),
+        ((0.45, 0.2), "45% ± 32% of the labels saved by following the local complexity"),
+        ((0.12, 0.0), "12% ± 12% of the labels saved by following the local complexity"),
         ((0.0, 0.0), LITTLE),
         ((0.09, 0.0), LITTLE),
         ((0.2, 0.2), LITTLE),
         (
             (0.45, None),
-            "up to 45% of the labels saved by following the local complexity (how sure this is, is not known)",
+            "up to 45% of the labels saved against random ones (how sure this is, is not known)",
         ),
-        ((0.09, None), LITTLE),
+        ((0.09, None), "little or nothing to gain (how sure this is, is not known)"),
     ],
 )
 def test_the_expectation_tells_savings_from_nothing_and_both_from_what_is_not_known(

@@ -202,6 +202,7 @@ def low_dispersion(task: DrawTask) -> Int[Tensor, " b"]:
 
 
 SPREAD = "spread"
+FOLLOWING = (SPREAD, "random", "low_dispersion")  # designs that follow the superior density
 # Where designs are, by name: a module and a function in it.
 DRAWS = {
     "random": "lobal.active.draws:random",

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from lobal.core.comparison import standard_error
 
-# Errors of the prediction itself, beside chance, on the decision sets of experiments/peers.
-MODEL_ERROR = 0.1
-LARGEST_ERROR = 0.25  # standard errors above this say nothing
+# Errors of the prediction itself, beside chance, on the decision sets of experiments/peers: of any share, and in
+# proportion to it.
+MODEL_ERROR, RELATIVE_ERROR = 0.1, 0.5
+LARGEST_CHANCE = 0.23  # errors by chance above this say nothing
 
 
 class ExpectedSavings(NamedTuple):
@@ -26,7 +27,8 @@ class ExpectedSavings(NamedTuple):
     @property
     def standard_error(self) -> float | None:
         """Of chance and of the prediction itself."""
-        return None if self.by_chance is None else math.hypot(self.by_chance, MODEL_ERROR)
+        own = (MODEL_ERROR, RELATIVE_ERROR * self.share)
+        return None if self.by_chance is None else math.hypot(self.by_chance, *own)
 
 
 def savings_from(followed: Float[Tensor, " n"], even: Float[Tensor, " n"], *, rate: float) -> ExpectedSavings | None:
@@ -37,10 +39,10 @@ def savings_from(followed: Float[Tensor, " n"], even: Float[Tensor, " n"], *, ra
     too large to say anything, or if noise hides all errors.
     """
     means = followed.mean().item(), even.mean().item()
-    if min(means) <= 0.0:
+    if not min(means) > 0.0:
         return None
     rho = min(1.0, (means[0] / means[1]) ** (1.0 / rate))
     by_chance = math.hypot(
         rho / rate * standard_error(followed / means[0] - even / means[1]), 1.0 / math.sqrt(len(followed))
     )
-    return None if math.hypot(by_chance, MODEL_ERROR) > LARGEST_ERROR else ExpectedSavings(1.0 - rho, by_chance)
+    return ExpectedSavings(1.0 - rho, by_chance) if by_chance <= LARGEST_CHANCE else None

@@ -9,7 +9,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
-from lobal.active.draws import SPREAD
+from lobal.active.draws import FOLLOWING, SPREAD
 from lobal.active.expected_savings import ExpectedSavings, savings_from
 from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, positive, scores_from
@@ -77,7 +77,7 @@ class Knowledge:
 
     def _superior(self, trust: float) -> Float[Tensor, " N"]:
         """The superior density with LFC^trust in place of LFC."""
-        density = self.scores.even.pow(1.0 - trust) * self.scores.superior.pow(trust)
+        density = self.scores.even.pow(1.0 - trust).mul_(self.scores.superior.pow(trust))
         return normalised(density, self._state.candidates.pool_density)
 
     @cached_property
@@ -111,7 +111,9 @@ class Knowledge:
         settings = self._state.setup.settings
         rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
         rows = torch.as_tensor(self._state.observations().candidate)
-        return self._errors * (self._labelled_density / positive(density[rows])).pow(rate)
+        # Labels that do not count, where q is zero, may have no density at all.
+        changed = self._errors * (self._labelled_density / positive(density[rows])).pow(rate)
+        return torch.where(self._errors == 0.0, 0.0, changed)
 
     @property
     def savings(self) -> ExpectedSavings | None:
@@ -121,11 +123,12 @@ class Knowledge:
             return None
         if self._errors is None:
             return ExpectedSavings(max(0.0, 1.0 - self.scores.attainable), None)
-        # Where the complexity is not followed nothing is saved, but labels may be too few to tell whether it would be.
+        # Where it is not followed nothing is saved, but labels may be too few to tell whether it would be.
         followed, even = (self._losses(self._aimed_at(self._superior(trust))) for trust in (self.trust or 1.0, 0.0))
         rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
         found = savings_from(followed, even, rate=rate)
-        return found if found is None or self.trust > 0.0 else found._replace(share=0.0)
+        is_left_out = self.trust == 0.0 and settings.complexity == "local"
+        return found if found is None or not is_left_out else found._replace(share=0.0)
 
     @property
     def _aim(self) -> Float[Tensor, " N"]:
@@ -192,8 +195,13 @@ class Knowledge:
         fitted = self.fitted
         if fitted is None:
             return {"validation_error": None, "noise": None, "attainable": None}
-        own = {"validation_error": fitted.validation_error, "noise": fitted.noise}
-        return {**own, "attainable": self.scores.attainable, "trust": self.trust, **fitted.record()}
+        own = {
+            "validation_error": fitted.validation_error,
+            "noise": fitted.noise,
+            "labels": self._state.ledger.n_labels,
+        }
+        trust = self.trust if self._state.setup.settings.draw in FOLLOWING else None
+        return {**own, "attainable": self.scores.attainable, "trust": trust, **fitted.record()}
 
     def status(self, activity: str) -> tuple[int, str]:
         """The labels so far, and step, error of the last fit and activity in a few words; no new fit is made."""

@@ -9,9 +9,9 @@ one by one, each the best of a few trials (greedy k-means++, Arthur and Vassilvi
 two). The distance is in units of Sigma_E, and the local bandwidth is LFC^(-1/delta), or (LFC v)^(-1/delta) where the
 noise varies. The centres of a quantisation that counts x by q LFC^a have the density (q LFC^a)^(delta/(delta+s)) (Zador
 1982). Above, a = s/delta, right where errors come from gaps between labels. Where they come from the labels' noise, the
-superior density sqrt(LFC) is, and a = (delta + s) / (2 delta) gives it; a lies between the two by the noise's share of
-the squared error. The pool itself stands for the test density, and no estimate of its density enters where q is the
-pool's.
+superior density is, and a = (delta + s) / (2 delta) gives it if q is constant; a lies between the two by the noise's
+share of the squared error. The pool itself stands for the test density, and no estimate of its density enters where q
+is the pool's.
 
 The power says how fast errors grow with the distance to the nearest label. With s = 2 few points go to edges and to
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
@@ -92,9 +92,9 @@ def spread_density(
     superior: Float[Tensor, " N"], test_density: Float[Tensor, " N"], shape: Shape, *, dimension: float
 ) -> Float[Tensor, " N"]:
     """The density of the points, (q (p_sup^2 / q)^a)^(delta / (delta + s)): p_sup itself for s = delta and a = 1."""
-    complexity = torch.where(test_density > 0.0, superior.square() / test_density, 0.0)
     exponent = dimension / (dimension + shape.power)
-    return torch.exp(exponent * (test_density.log() + shape.emphasis * complexity.log()))
+    complexity = superior.square().div_(test_density).nan_to_num_(nan=0.0, posinf=0.0)  # zero where q is
+    return complexity.log_().mul_(shape.emphasis).add_(test_density.log()).mul_(exponent).exp_()
 
 
 def centres(

@@ -31,8 +31,8 @@ def flattened(gain: float = 0.05) -> StoppingRule:
 
     def exhausted(learner: ActiveLearner) -> bool:
         last = None if learner.fitted is None else learner.fitted.validation_error
-        curve = {step.size: step.validation_error for step in learner.history} | {len(learner.labelled.y): last}
-        known = [(n, error) for n, error in curve.items() if n and error]
+        curve = {step.labels: step.validation_error for step in learner.history} | {len(learner.labelled.y): last}
+        known = sorted((n, error) for n, error in curve.items() if n and error)
         return len(known) >= FEWEST_SIZES and most_gained_by_doubling(known[-MOST_SIZES:]) < gain
 
     return exhausted
@@ -56,11 +56,12 @@ def no_advantage(share: float = 0.1) -> StoppingRule:
     """Stop when following the local complexity is expected to save less than this share of the labels.
 
     Labels may still lower the error as much as before, and points spread evenly then lower it about as well. What
-    chance may hide counts against stopping: with few labels the rule does not apply.
+    chance may hide counts against stopping: with few labels the rule does not apply, nor to models that do not know
+    their errors, such as those of molecules.
     """
 
     def exhausted(learner: ActiveLearner) -> bool:
         savings = learner.expected_savings()
-        return savings is not None and savings.share + (savings.by_chance or 0.0) < share
+        return savings is not None and savings.by_chance is not None and savings.share + savings.by_chance < share
 
     return exhausted

@@ -6,9 +6,9 @@
 import math
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,23 +107,37 @@ def compare(n: int, seeds: int, advance: Callable[[str, int], None]) -> Comparis
     found: dict[tuple[str, int], list[Errors]] = {}
 
     def work(take: Callable[[], tuple[str, int]], errors: Callable[[str, int, Sequence[int]], list[Errors]]) -> None:
-        with suppress(IndexError):  # nothing is left
-            while True:
+        while True:
+            try:
                 arm, seed = take()
+            except IndexError:  # nothing is left
+                return
+            with emptied(waiting):
                 found[arm, seed] = errors(arm, seed, sizes)
-                advance(arm, len(sizes))
+            advance(arm, len(sizes))
 
     with (
         ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool,
         ThreadPoolExecutor(1) as thread,
     ):
         other = thread.submit(work, waiting.popleft, lambda *task: pool.submit(_errors, *task).result())
-        active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
+        with emptied(waiting):
+            active = [_campaign("active", seed, sizes, lambda: advance("active", 1)) for seed in range(seeds)]
         work(waiting.pop, _errors)
         other.result()
     arms = {arm: [found[arm, seed] for seed in range(seeds)] for arm in OTHERS}
     arms["active"] = [errors for _, errors in active]
     return Comparison(sizes, {arm: np.array(arms[arm]) for arm in LEARNERS}, active[0][0])
+
+
+@contextmanager
+def emptied(waiting: deque[Any]) -> Iterator[None]:
+    """After an error nothing more is begun, neither here nor in the other thread."""
+    try:
+        yield
+    except BaseException:
+        waiting.clear()
+        raise
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from lobal.active.draws import SPREAD
 from lobal.active.learner import ActiveLearner
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
@@ -28,9 +27,9 @@ from lobal.report.savings import Savings, expectation
 RESOLUTION = 110  # dots per inch: sharp on a page, small in a file
 
 CAUTION = (
-    "The share of the labels that following the local complexity saves, for the same error, against points that are "
-    "spread evenly without it. It is estimated from the errors of the labels so far, each predicted from all others, "
-    "and from how fast errors fall in the limit of many labels; ± is one standard error, of chance and of this "
+    "The share of the labels that following the local complexity saves, for the same error, against points that follow "
+    "an even density in the same way. It is estimated from the errors of the labels so far, each predicted from all "
+    "others, and from how fast errors fall in the limit of many labels; ± is one standard error, of chance and of this "
     "prediction. What spreading the points evenly saves against random labels is not part of it and is not predicted: "
     "docs/peers.md has what it saved in tests. Use it to tell a lot from nothing, not to plan a budget."
 )
@@ -49,7 +48,6 @@ PRACTICE = {
     1.0: "The last points follow the local complexity.",
 }
 AS_SET = "The last points were spread as if the target were equally complex everywhere, as the settings say."
-FOLLOWING = (SPREAD, "random", "low_dispersion")
 LINE_CAPTION = (
     "Above, labels and prediction. Below, the local bandwidth (LOB): the distance over which labels can be averaged "
     "without blurring the target. Where it is small, the target is complex. Grey lines: bandwidths of the experts."
@@ -187,7 +185,7 @@ def _gain(learner: ActiveLearner, savings: Savings | None, notes: Sequence[str])
 def _practice(learner: ActiveLearner) -> list[str]:
     """What the points of the last step follow, in one sentence; none before there was a model."""
     trust = learner.history[-1].trust if len(learner.history) else None
-    if trust is None or learner.settings.draw not in FOLLOWING:
+    if trust is None or learner.settings.exploration == 1.0:
         return []
     return [AS_SET if learner.settings.complexity == "constant" else PRACTICE[trust]]
 

@@ -108,12 +108,12 @@ def expectation(savings: ExpectedSavings | None) -> str:
     if savings is None:
         return "not known yet: the labels are too few, or too noisy, to tell savings from chance"
     share, error = savings.share, savings.standard_error
-    if share < (LITTLE_TO_GAIN if error is None else error):
-        return "little or nothing to gain from local complexity: points spread evenly do as well"
-    followed = "of the labels saved by following the local complexity"
     if error is None:
-        return f"up to {100.0 * share:.0f}% {followed} (how sure this is, is not known)"
-    return f"{_percent(share, error)} ± {_percent(error, error)} {followed}"
+        some = f"up to {100.0 * share:.0f}% of the labels saved against random ones"
+        return f"{some if share >= LITTLE_TO_GAIN else 'little or nothing to gain'} (how sure this is, is not known)"
+    if share < error:
+        return "little or nothing to gain from local complexity: points spread evenly do as well"
+    return f"{_percent(share, error)} ± {_percent(error, error)} of the labels saved by following the local complexity"
 
 
 def _errors(values: Any, name: str) -> Float[ndarray, "seeds sizes"]:  # noqa: ANN401 - as above

@@ -25,6 +25,7 @@ class Step:
     # Journals of earlier versions do not have these.
     n_inducing: int | None = None  # m_E as Algorithm 1 found it, at this step or before
     n_gate_inducing: int | None = None  # m_G likewise
+    labels: int | None = None  # that the model was fitted to
     check: int = 0  # of the points asked for, the first so many were drawn from the test density
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
