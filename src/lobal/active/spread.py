@@ -33,7 +33,7 @@ TRIALS = 16  # draws of which the best is taken
 POWER_TIMES_ERROR, SMALLEST_POWER, LARGEST_POWER = 0.5, 2.0, 16.0
 # Candidates that stand for all of them: so many a point of the batch, but a few thousand in any case.
 SAMPLE_PER_POINT, SMALLEST_SAMPLE = 8, 4096
-BLOCK = 2**10  # points drawn so far that distances are computed to at a time
+BLOCK = 2**8  # points drawn so far that distances are computed to at a time
 
 
 def spread(task: DrawTask) -> Int[Tensor, " b"]:

@@ -18,6 +18,8 @@ Bandwidths: TypeAlias = Float[Tensor, " L"]
 
 # Arrays that may not fit into memory are read this many numbers at a time: 4 MiB in float64.
 SLICE_ENTRIES = 2**19
+# Rows here and there that are read before pages are given back: the system may map half a mebibyte around each.
+SCATTERED = 2**6
 # Rows that a fingerprint covers: enough to tell data sets apart, and read quickly from any disk.
 FINGERPRINT_ROWS = 1024
 PUT_BACK = "put it back, or say where it is: pool=lobal.Pool.from_npy(...)"
@@ -74,9 +76,12 @@ def row_parts(X: Real[ndarray, "n d"]) -> Iterator[tuple[slice, Float[ndarray, "
 
 def rows_at(X: Real[ndarray, "n d"], rows: slice | Int[ndarray, " m"]) -> Float[ndarray, "m d"]:
     """Rows of an array that may be memory-mapped, copied to memory in float64."""
-    part = np.array(X[rows], dtype=np.float64)
-    give_back_pages(X)
-    return part
+    pieces = [rows] if isinstance(rows, slice) else np.split(rows, range(SCATTERED, len(rows), SCATTERED))
+    parts = []
+    for piece in pieces:
+        parts.append(np.array(X[piece], dtype=np.float64))
+        give_back_pages(X)
+    return np.concatenate(parts)
 
 
 def column_of(X: Real[ndarray, "n d"], column: int) -> Real[ndarray, " n"]:
