@@ -42,6 +42,7 @@ EXPERIMENTS = {
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
     "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
     "peers_calibration": Experiment("experiments.peers.calibration:main", "expected beside measured savings"),
+    "peers_protocol": Experiment("experiments.peers.protocol:main", "the same by the protocol of bmdal-reg"),
     "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),

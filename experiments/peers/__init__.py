@@ -3,5 +3,6 @@
 - `problems.py`: the data sets and functions, in two halves: designs are settled on one, and reported on the other
 - `campaigns.py`: one campaign of one strategy on one of them, and the command that runs many
 - `report.py`: tables and learning curves from the record
+- `protocol.py`: the same by the protocol of bmdal-reg
 - `calibration.py`: expected savings beside measured ones
 """

@@ -10,7 +10,7 @@ campaigns it already holds are not run again, so that calls of a few minutes add
 import json
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -65,9 +65,9 @@ class Stage(NamedTuple):
     expected: ExpectedSavings | None = None  # of lobal, before it asks for more
 
 
-def stages(task: Task, case: Problem) -> Iterator[Stage]:
-    """The campaign at every size."""
-    sizes = [size for size in SIZES[task.sizes] if size <= LARGEST_SHARE * len(case.y)]
+def stages(task: Task, case: Problem, sizes: Sequence[int] | None = None) -> Iterator[Stage]:
+    """The campaign at every size; by default those that the task names."""
+    sizes = [size for size in sizes or SIZES[task.sizes] if size <= LARGEST_SHARE * len(case.y)]
     generator = np.random.default_rng([task.seed, START])
     share = case.importance / case.importance.sum()
     if task.strategy == RANDOM:
@@ -168,13 +168,15 @@ def main(
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, "".join(json.dumps(record) + "\n" for record in done.values()).encode())
     with output.open("a") as file:
-        for number, record in enumerate(_results(missing, data, jobs, minutes), start=1):
+        for number, record in enumerate(results_as_they_come(partial(run, data=data), missing, jobs, minutes), start=1):
             file.write(json.dumps(record) + "\n")
             file.flush()
             print(f"{number} of {len(missing)}: {record['strategy']} on {record['problem']}", flush=True)
 
 
-def _results(tasks: Sequence[Task], data: Path, jobs: int, minutes: float) -> Iterator[dict[str, Any]]:
+def results_as_they_come(
+    run: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], jobs: int, minutes: float
+) -> Iterator[dict[str, Any]]:
     """Results as they come; no campaign is begun after so many minutes."""
     end = time.monotonic() + 60.0 * minutes
     waiting: list[Task] = list(reversed(tasks))
@@ -182,6 +184,6 @@ def _results(tasks: Sequence[Task], data: Path, jobs: int, minutes: float) -> It
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         while running or (waiting and time.monotonic() < end):
             while waiting and len(running) < jobs and time.monotonic() < end:
-                running.add(pool.submit(partial(run, data=data), waiting.pop()))
+                running.add(pool.submit(run, waiting.pop()))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)

@@ -63,14 +63,14 @@ def problem(name: str, seed: int, folder: Path) -> Problem:
     return generated(name, seed) if name in FUNCTIONS else real(folder / f"{name}.npz", seed)
 
 
-def real(path: Path, seed: int) -> Problem:
+def real(path: Path, seed: int, *, largest_pool: int = LARGEST_POOL) -> Problem:
     """Rows of a file; the prices of diamonds as logarithms, cells of a flow weighted by their area."""
     X, y, extras = load_npz(path)
     labels = np.log(y) if path.stem == "diamonds" else y
     area = 1.0 / extras["inputDensity"].reshape(-1) if "inputDensity" in extras else np.ones(len(y))
     order = np.random.default_rng([seed, SPLIT]).permutation(len(y))
     n_test = min(round(TEST_SHARE * len(y)), LARGEST_TEST_SET)
-    test, pool = order[:n_test], order[n_test:][:LARGEST_POOL]
+    test, pool = order[:n_test], order[n_test:][:largest_pool]
     weights = [area[rows] / area[rows].mean() for rows in (pool, test)]
     return Problem(X[pool].astype(np.float64), labels[pool], weights[0], X[test], labels[test], weights[1])
 

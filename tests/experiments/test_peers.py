@@ -1,17 +1,19 @@
 """Campaigns of the comparison with other active learners, and the tables that are made of them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.peers import campaigns
+from experiments.peers import campaigns, protocol
 from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
 from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, generated, problem
 from experiments.peers.report import log_ratios, losses, ratio, table
 from lobal.active.expected_savings import ExpectedSavings
+from tests.baselines.setting import with_its_package
 from tests.experiments.setting import invoke
 
 
@@ -76,12 +78,16 @@ def test_the_command_resumes_and_a_line_that_was_cut_off_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "peers.jsonl"
-    monkeypatch.setattr(campaigns, "_results", lambda tasks, *_: ({**task._asdict(), "n": []} for task in tasks))
+    monkeypatch.setattr(campaigns, "results_as_they_come", unmeasured)
     options = (path, "--data", tmp_path, "--half", "peaks2", "--strategies", "random;lobal", "--sizes", "few")
     assert "2 of 2" in invoke("peers", *options, "--seeds", 1).output
     path.write_text(path.read_text()[:-3])
     assert "3 of 3" in invoke("peers", *options, "--seeds", 2).output
     assert len(finished(path)) == 4
+
+
+def unmeasured(_: object, tasks: list[Task], *__: object) -> Iterator[dict[str, object]]:
+    return ({**task._asdict(), "n": []} for task in tasks)
 
 
 def record(factors: dict[str, float], seeds: int = 3) -> dict[Task, dict[str, object]]:
@@ -143,3 +149,25 @@ def test_expected_savings_stand_beside_those_that_were_measured_next(tmp_path: P
     output = invoke("peers_calibration", path, "--figure", tmp_path / "figure.png").output
     assert "report half, at least 0.10 expected: within 2 standard errors in" in output
     assert (tmp_path / "figure.png").stat().st_size > 0
+
+
+def test_the_protocol_of_bmdal_reg_is_judged_by_its_network(tmp_path: Path) -> None:
+    with_its_package("lcmd")
+    X = np.random.default_rng(0).random((400, 2))
+    np.savez(tmp_path / "flat.npz", X=X, y=np.sin(5.0 * X[:, 0]))
+    result = protocol.run(Task("flat", "lobal", "protocol", 0), data=tmp_path, sizes=(30, 60))
+    assert result["n"] == [30, 60]
+    assert all(0.0 < rmse < 1.0 for errors in result["rmse"].values() for rmse in errors)
+
+
+def test_the_protocol_resumes_and_prints_mean_logarithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def results(_: object, tasks: list[Task], *__: object) -> Iterator[dict[str, object]]:
+        return ({**task._asdict(), "rmse": {judge: [0.5, 0.5] for judge in protocol.JUDGES}} for task in tasks)
+
+    monkeypatch.setattr(protocol, "results_as_they_come", results)
+    options = (tmp_path / "record.jsonl", "--data", tmp_path, "--strategies", "random")
+    assert invoke("peers_protocol", *options, "--seeds", 1).output.count("random on") == 3
+    again = invoke("peers_protocol", *options, "--seeds", 2).output
+    assert again.count("random on") == 3
+    assert "-0.693 ± 0.000" in again
+    assert protocol.mean_log_rmse({}, "diamonds", "random", "network") == ""

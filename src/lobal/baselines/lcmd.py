@@ -26,9 +26,10 @@ def lcmd(task: DrawTask, *, steps: int = STEPS) -> Int[Tensor, " b"]:
 
     The network is bmdal-reg's, trained for so many gradient `steps`. Pending points count as chosen.
     """
-    for name in ("train", "bmdal.selection"):
-        _bmdal(name).np = _numpy_with_inf()
-    select_batch, data = _bmdal("bmdal.algorithms").select_batch, _bmdal("bmdal.feature_data").TensorFeatureData
+    select_batch, data = (
+        bmdal_module("bmdal.algorithms").select_batch,
+        bmdal_module("bmdal.feature_data").TensorFeatureData,
+    )
 
     def choice(shortlist: Shortlist) -> Int[ndarray, " b"]:
         scaled = shortlist.standardised()
@@ -48,7 +49,10 @@ def lcmd(task: DrawTask, *, steps: int = STEPS) -> Int[Tensor, " b"]:
     return chosen(task, choice, most=LARGEST)
 
 
-def _bmdal(module: str) -> Any:  # noqa: ANN401 - a module without types
+def bmdal_module(module: str) -> Any:  # noqa: ANN401 - a module without types
+    """A module of bmdal-reg, whose training and selection get a NumPy that they can use."""
+    for name in ("train", "bmdal.selection"):
+        vars(required(f"bmdal_reg.{name}", "bmdal-reg"))["np"] = _numpy_with_inf()
     return required(f"bmdal_reg.{module}", "bmdal-reg")
 
 
@@ -68,7 +72,7 @@ def _network(scaled: Shortlist, steps: int) -> torch.nn.Module:
     """bmdal-reg's network, with its own defaults, fitted to the labels."""
     inputs = _clipped(scaled.labelled)
     epochs = math.ceil(steps / max(1, len(inputs) // BATCH))
-    regressor = _bmdal("nn_interface").NNRegressor(
+    regressor = bmdal_module("nn_interface").NNRegressor(
         batch_size=BATCH, n_epochs=epochs, preprocess_data=False, device="cpu", seed=scaled.seed
     )
     regressor.fit(inputs, torch.from_numpy(scaled.y).float())
