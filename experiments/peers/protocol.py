@@ -56,9 +56,9 @@ def run(task: Task, *, data: Path, sizes: tuple[int, ...] = SIZES, device: str =
     begun, unit = time.process_time(), case.truth.std()
     rmse: dict[str, list[float]] = {judge: [] for judge in JUDGES}
     for rows, _ in stages(task, case, sizes):
-        for judge, predictions in zip(JUDGES, (partial(network, device=device), mixture), strict=True):
-            residual = predictions(case.X[rows], case.y[rows], case.X_test, task.seed) - case.truth
-            rmse[judge].append(float(np.sqrt(np.mean(np.square(residual))) / unit))
+        given = case.X[rows], case.y[rows], case.X_test, task.seed
+        for judge, predicted in zip(JUDGES, (network(*given, device=device), mixture(*given)), strict=True):
+            rmse[judge].append(float(np.sqrt(np.mean(np.square(predicted - case.truth))) / unit))
     return {**task._asdict(), "n": list(sizes), "seconds": round(time.process_time() - begun, 1), "rmse": rmse}
 
 
