@@ -163,15 +163,23 @@ def main(
         for name in problems
         for strategy in strategies.split(";")
     ]
+    complete(output, wanted, partial(run, data=data), jobs, minutes)
+
+
+def complete(
+    output: Path, wanted: Sequence[Task], run: Callable[[Task], dict[str, Any]], jobs: int, minutes: float
+) -> dict[Task, dict[str, Any]]:
+    """The record with the campaigns that it lacks, each written as it comes."""
     done = finished(output)
     missing = [task for task in wanted if task not in done]
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, "".join(json.dumps(record) + "\n" for record in done.values()).encode())
     with output.open("a") as file:
-        for number, record in enumerate(results_as_they_come(partial(run, data=data), missing, jobs, minutes), start=1):
+        for number, record in enumerate(results_as_they_come(run, missing, jobs, minutes), start=1):
             file.write(json.dumps(record) + "\n")
             file.flush()
             print(f"{number} of {len(missing)}: {record['strategy']} on {record['problem']}", flush=True)
+    return finished(output)
 
 
 def results_as_they_come(

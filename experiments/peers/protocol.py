@@ -7,7 +7,6 @@ python -m experiments peers_protocol docs/results/peers_protocol.jsonl --data $L
 """
 
 import io
-import json
 import time
 import warnings
 from contextlib import redirect_stdout
@@ -23,11 +22,10 @@ from numpy import ndarray
 from rich.console import Console
 from rich.table import Table
 
-from experiments.peers.campaigns import RANDOM, Task, finished, mixture, results_as_they_come, stages
+from experiments.peers.campaigns import RANDOM, Task, complete, mixture, stages
 from experiments.peers.problems import real
 from experiments.repetitions import Jobs, Seeds, mean_and_error
 from lobal.baselines.lcmd import bmdal_module
-from lobal.core.files import write_atomically
 
 NAME, BATCH, STEPS = "protocol", 256, 16
 SIZES = tuple(BATCH * (step + 1) for step in range(STEPS + 1))
@@ -83,16 +81,7 @@ def main(
     """Run the campaigns that the record lacks, and print mean log RMSEs."""
     names = strategies.split(";")
     wanted = [Task(problem, name, NAME, seed) for seed in range(seeds) for problem in PROBLEMS for name in names]
-    done = finished(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(output, "".join(json.dumps(record) + "\n" for record in done.values()).encode())
-    missing = [task for task in wanted if task not in done]
-    with output.open("a") as file:
-        for record in results_as_they_come(partial(run, data=data, device=device), missing, jobs, minutes):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            print(f"{record['strategy']} on {record['problem']}, seed {record['seed']}", flush=True)
-    whole = finished(output)
+    whole = complete(output, wanted, partial(run, data=data, device=device), jobs, minutes)
     for judge in JUDGES:
         shown = Table("strategy", *PROBLEMS, title=f"Mean log RMSE, judged by the {judge}", title_justify="left")
         for name in names:

@@ -31,7 +31,7 @@ def power_law(n: list[int], exponent: float) -> list[tuple[int, float]]:
 
 
 def test_stopping_rules_end_the_run() -> None:
-    for rule in (target_error(100.0), no_advantage(1.3), lambda _: True):
+    for rule in (target_error(100.0), no_advantage(1.0), lambda _: True):
         active = learner()
         active.run(bumpy, sizes=[30, 60, 120], stop=[rule])
         assert len(active.labelled.y) == 30
@@ -42,7 +42,7 @@ def test_stopping_rules_end_the_run() -> None:
 
 def test_a_learning_curve_is_extrapolated_from_three_sizes_on() -> None:
     active = learner()
-    active.run(bumpy, sizes=[20, 40, 60, 80], stop=[flattened(2.0)])
+    active.run(bumpy, sizes=[20, 40, 60, 80], stop=[flattened(1.0)])
     assert len(active.labelled.y) == 60
 
 
@@ -91,7 +91,7 @@ def test_pending_points_are_no_labels() -> None:
     for _ in range(3):
         active.ask(60)
     assert [step.labels for step in active.history] == [None, 60, 60, 60]
-    assert not flattened(2.0)(active)
+    assert not flattened(1.0)(active)
 
 
 def test_only_the_last_sizes_count() -> None:
@@ -111,3 +111,10 @@ def test_only_the_last_sizes_count() -> None:
 def test_local_complexity_has_no_advantage_where_it_saves_less(expected: Any, ends: bool) -> None:
     savings = None if expected is None else ExpectedSavings(*expected)
     assert no_advantage(0.05)(stand_in({30: 1.0}, savings)) == ends
+
+
+@pytest.mark.parametrize("rule", [flattened, no_advantage])
+@pytest.mark.parametrize("share", [5.0, -0.1, math.nan])
+def test_percentages_are_refused(rule: Any, share: float) -> None:
+    with pytest.raises(ValueError, match="percent"):
+        rule(share)

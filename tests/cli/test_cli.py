@@ -2,6 +2,8 @@ import csv
 import math
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import lobal
+from lobal.cli import demo
 from lobal.cli.app import app
 
 
@@ -214,3 +217,22 @@ def test_a_folder_without_a_campaign_is_bad_input(tmp_path: Path) -> None:
     result = invoke("report", tmp_path / "gone")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("broken", ["active", "random"])
+def test_a_demo_that_fails_begins_nothing_more(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """The second process is a thread here."""
+    begun: list[str] = []
+
+    def campaign(arm: str, *_: object) -> tuple[None, list[object]]:
+        begun.append(arm)
+        time.sleep(0.1)
+        if arm == broken:
+            raise IndexError("the campaign's own")
+        return None, []
+
+    monkeypatch.setattr(demo, "_campaign", campaign)
+    monkeypatch.setattr(demo, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    with pytest.raises(IndexError, match="own"):
+        demo.compare(128, 20, lambda *_: None)
+    assert len(begun) < 45

@@ -162,6 +162,8 @@ def test_a_copy_of_a_mapped_array_is_in_memory_and_a_view_is_not(mapped: np.memm
 def test_rows_and_columns_of_a_mapped_array_are_copied_to_memory(mapped: np.memmap) -> None:
     for copied, expected in (
         (rows_at(mapped, np.array([5, 2])), mapped[[5, 2]]),
+        (rows_at(mapped, np.tile([5, 2, 3], 50)), np.tile(mapped[[5, 2, 3]], (50, 1))),
+        (rows_at(mapped, np.empty(0, dtype=np.int64)), mapped[:0]),
         (rows_at(mapped, slice(3, 9)), mapped[3:9]),
         (column_of(mapped, 1), mapped[:, 1]),
     ):

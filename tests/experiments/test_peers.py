@@ -164,7 +164,7 @@ def test_the_protocol_resumes_and_prints_mean_logarithms(tmp_path: Path, monkeyp
     def results(_: object, tasks: list[Task], *__: object) -> Iterator[dict[str, object]]:
         return ({**task._asdict(), "rmse": {judge: [0.5, 0.5] for judge in protocol.JUDGES}} for task in tasks)
 
-    monkeypatch.setattr(protocol, "results_as_they_come", results)
+    monkeypatch.setattr(campaigns, "results_as_they_come", results)
     options = (tmp_path / "record.jsonl", "--data", tmp_path, "--strategies", "random")
     assert invoke("peers_protocol", *options, "--seeds", 1).output.count("random on") == 3
     again = invoke("peers_protocol", *options, "--seeds", 2).output

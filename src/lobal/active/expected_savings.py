@@ -1,7 +1,8 @@
 """What following the local complexity is expected to save, and how sure that is.
 
-Both densities that are compared are those of spread points, so that the difference is the complexity's alone: what
-spreading saves against random labels depends on how smooth the target is between labels, and is not predicted.
+Both densities that are compared are those that the design gives its points, so that the difference is the complexity's
+alone: what spreading saves against random labels depends on how smooth the target is between labels, and is not
+predicted.
 """
 
 import math

@@ -105,14 +105,18 @@ class Knowledge:
             self._squared = self.fitted.squared_errors(*self._state.observations()[:2])
         return None if self._squared is None else torch.from_numpy(self.importance_weights * self._squared)
 
+    @property
+    def _rate(self) -> float:
+        """2 tau, by which squared errors fall."""
+        settings = self._state.setup.settings
+        return 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
+
     def _losses(self, density: Float[Tensor, " N"]) -> Float[Tensor, " n"]:
         """The same errors if the labels followed another density."""
         assert self._errors is not None  # callers know
-        settings = self._state.setup.settings
-        rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
         rows = torch.as_tensor(self._state.observations().candidate)
         # Labels that do not count, where q is zero, may have no density at all.
-        changed = self._errors * (self._labelled_density / positive(density[rows])).pow(rate)
+        changed = self._errors * (self._labelled_density / positive(density[rows])).pow(self._rate)
         return torch.where(self._errors == 0.0, 0.0, changed)
 
     @property
@@ -125,8 +129,7 @@ class Knowledge:
             return ExpectedSavings(max(0.0, 1.0 - self.scores.attainable), None)
         # Where it is not followed nothing is saved, but labels may be too few to tell whether it would be.
         followed, even = (self._losses(self._aimed_at(self._superior(trust))) for trust in (self.trust or 1.0, 0.0))
-        rate = 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
-        found = savings_from(followed, even, rate=rate)
+        found = savings_from(followed, even, rate=self._rate)
         is_left_out = self.trust == 0.0 and settings.complexity == "local"
         return found if found is None or not is_left_out else found._replace(share=0.0)
 

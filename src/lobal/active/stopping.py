@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from lobal.active.learner import ActiveLearner, StoppingRule
+from lobal.core.checks import real_number
 
 FEWEST_SIZES, MOST_SIZES = 3, 4  # at the end of a learning curve that are extrapolated from
 
@@ -28,6 +29,7 @@ def flattened(gain: float = 0.05) -> StoppingRule:
     A power law through the errors of the last sizes is extrapolated; its standard error counts against stopping. Runs
     of less than three sizes go on.
     """
+    real_number("gain", gain, least=0.0, most=1.0, hint="0.05 for five percent")
 
     def exhausted(learner: ActiveLearner) -> bool:
         last = None if learner.fitted is None else learner.fitted.validation_error
@@ -59,6 +61,7 @@ def no_advantage(share: float = 0.1) -> StoppingRule:
     chance may hide counts against stopping: with few labels the rule does not apply, nor to models that do not know
     their errors, such as those of molecules.
     """
+    real_number("share", share, least=0.0, most=1.0, hint="0.1 for ten percent")
 
     def exhausted(learner: ActiveLearner) -> bool:
         savings = learner.expected_savings()

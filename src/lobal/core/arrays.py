@@ -76,12 +76,15 @@ def row_parts(X: Real[ndarray, "n d"]) -> Iterator[tuple[slice, Float[ndarray, "
 
 def rows_at(X: Real[ndarray, "n d"], rows: slice | Int[ndarray, " m"]) -> Float[ndarray, "m d"]:
     """Rows of an array that may be memory-mapped, copied to memory in float64."""
-    pieces = [rows] if isinstance(rows, slice) else np.split(rows, range(SCATTERED, len(rows), SCATTERED))
-    parts = []
-    for piece in pieces:
-        parts.append(np.array(X[piece], dtype=np.float64))
+    if isinstance(rows, slice):
+        part = np.array(X[rows], dtype=np.float64)
         give_back_pages(X)
-    return np.concatenate(parts)
+        return part
+    part = np.empty((len(rows), X.shape[1]))
+    for start in range(0, len(rows), SCATTERED):
+        part[start : start + SCATTERED] = X[rows[start : start + SCATTERED]]
+        give_back_pages(X)
+    return part
 
 
 def column_of(X: Real[ndarray, "n d"], column: int) -> Real[ndarray, " n"]:
