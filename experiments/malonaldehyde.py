@@ -136,8 +136,7 @@ def active_arm(
         setting.space,
         model=ForceFieldSurrogate(field_settings(setting), shared_bandwidth=shared.cpu()),
         seed=seed,
-        intrinsic_dimension=setting.dimension,
-        **options,
+        **{"intrinsic_dimension": setting.dimension} | options,
     )
     energies, forces = np.asarray(setting.pool.energies), np.asarray(setting.pool.forces)
     for before, n in zip((0, *sizes), sizes, strict=False):

@@ -43,11 +43,16 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
     and distances are those of the space; in a box with constant test density the points are then a Sobol sequence.
     """
     task.check_possible()
+    drawn = len(task.drawn[0])
+    if task.fitted is None and task.candidates.is_uniform_box and drawn + task.b <= len(task.candidates):
+        return torch.arange(drawn, drawn + task.b)  # the candidates are a scrambled Sobol sequence
+    return spread_in_shape(task, shape_of(task.fitted, task.labelled.y, task.dimension))
+
+
+def spread_in_shape(task: DrawTask, shape: "Shape") -> Int[Tensor, " b"]:
+    """The same, with a given power and emphasis."""
     candidates, drawn = task.candidates, torch.as_tensor(task.drawn[0], dtype=torch.long)
-    if task.fitted is None and candidates.is_uniform_box and len(drawn) + task.b <= len(candidates):
-        return torch.arange(len(drawn), len(drawn) + task.b)  # the candidates are a scrambled Sobol sequence
     checks = task.at_random(candidates.test_density, task.check)
-    shape = shape_of(task.fitted, task.labelled.y, task.dimension)
     rows, mass = _sample(task, shape)
     metric = candidates.metric if task.fitted is None else task.fitted.metric(candidates)
     Z = metric.coordinates(candidates.inputs_at(rows))
@@ -57,7 +62,7 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
             near = metric.squared_distances(Z, metric.coordinates(points[start : start + BLOCK])).amin(1)
             squared = torch.minimum(squared, near)
     taken = torch.isin(rows, torch.cat([checks, drawn]))
-    squared[taken] = 0.0  # rounding may leave a point at some distance from itself
+    squared[taken.to(Z.device)] = 0.0  # rounding may leave a point at some distance from itself
     chosen = rows[
         centres(Z, mass, squared, metric, power=shape.power, b=task.b - len(checks), generator=task.generator)
     ]
@@ -109,9 +114,11 @@ def centres(
 ) -> Int[Tensor, " c"]:
     """Up to b rows that lower the sum of mass * distance^power one by one; fewer if nothing is left to lower.
 
-    `squared` are squared distances to the points drawn so far, infinite if there are none.
+    `squared` are squared distances to the points drawn so far, infinite if there are none. Distances are computed on
+    the device of Z.
     """
     chosen: list[int] = []
+    mass = mass.to(Z.device)
     for _ in range(b):
         # Without any point, the first is drawn in proportion to the mass. Otherwise only ratios of distances matter.
         largest = squared.max()
@@ -119,7 +126,8 @@ def centres(
         sums = mass * (squared / scale).clamp_max(1.0).pow(0.5 * power)
         if not sums.sum() > 0.0:
             break
-        trials = torch.multinomial(sums, TRIALS, replacement=True, generator=generator)
+        # Drawn on the CPU, where the generator is.
+        trials = torch.multinomial(sums.cpu(), TRIALS, replacement=True, generator=generator).to(Z.device)
         reduced = torch.minimum(metric.squared_distances(Z[trials], Z), squared)
         best = int(((reduced / reduced.max()).pow(0.5 * power) @ mass).argmin())
         squared = reduced[best]

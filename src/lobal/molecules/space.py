@@ -150,7 +150,7 @@ class MolecularCandidates(Candidates):
     @property
     def metric(self) -> Metric:
         """The symmetrised distance."""
-        return symmetrised_metric(self.permutations)
+        return symmetrised_metric(self.permutations, self.device)
 
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
         """By the symmetrised distance."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, Validation
+from lobal.core.arrays import resolve_device
 from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
@@ -53,8 +54,8 @@ class FittedForceField(FittedSurrogate):
 
     def metric(self, candidates: Candidates) -> Metric:
         permutations = _molecule(candidates)[1]
-        width = symmetrised_bandwidth(self.model.kernel.shared_bandwidth.detach().cpu(), permutations)
-        return symmetrised_metric(permutations, width)
+        shared = self.model.kernel.shared_bandwidth.detach()
+        return symmetrised_metric(permutations, shared.device, symmetrised_bandwidth(shared.cpu(), permutations))
 
     def relative_error(self, labels: ndarray) -> float | None:
         """Of the forces."""
@@ -183,14 +184,17 @@ def _molecule(candidates: Candidates) -> tuple[Tensor, Permutations]:
     return torch.tensor(fields["pool"]["species"]), tensors["permutations"]
 
 
-def symmetrised_metric(permutations: Permutations, width: Float[Tensor, " D"] | None = None) -> Metric:
-    """Distances of the closest representations, in units of a bandwidth that the group leaves as it is."""
+def symmetrised_metric(
+    permutations: Permutations, device: str | torch.device | None = None, width: Float[Tensor, " D"] | None = None
+) -> Metric:
+    """Distances of the closest representations, in units of a bandwidth that the group leaves as it is, on a device."""
 
     def coordinates(R: ndarray) -> Float[Tensor, "n D"]:
-        values = descriptors(torch.from_numpy(np.ascontiguousarray(R)))
-        return values if width is None else values / width
+        values = descriptors(torch.from_numpy(np.ascontiguousarray(R)), device)
+        return values if width is None else values / width.to(values.device)
 
-    return Metric(coordinates, partial(symmetrised_squared_distances, permutations=permutations))
+    group = permutations.to(resolve_device(device))
+    return Metric(coordinates, partial(symmetrised_squared_distances, permutations=group))
 
 
 def _trajectory(labelled: Validation, species: Tensor) -> Trajectory:

@@ -77,7 +77,7 @@ def describe(R: Float[Tensor, "..."], *, start: int = 0) -> Geometry:
     return Geometry(values, -difference * values.pow(3)[..., None])
 
 
-def descriptors(R: Float[Tensor, "..."], device: str | None = None) -> Descriptors:
+def descriptors(R: Float[Tensor, "..."], device: str | torch.device | None = None) -> Descriptors:
     """Phi of many configurations, on a device; raises what `describe` raises."""
     starts = range(0, max(1, len(R)), DESCRIBED_TOGETHER)
     parts = [(R[start : start + DESCRIBED_TOGETHER].to(resolve_device(device)), start) for start in starts]
