@@ -16,6 +16,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
+- `malonaldehyde_distances.py`: densities and distances of its spread configurations
 - `noise.py`: estimated noise variance compared with replicates
 - `other_models.py`, `rbf_network.py`: other models trained on active labels
 - `peers/`: lobal beside other active learners on many problems

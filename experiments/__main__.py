@@ -34,6 +34,9 @@ EXPERIMENTS = {
     ),
     "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
     "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
+    "malonaldehyde_distances": Experiment(
+        "experiments.malonaldehyde_distances:main", "how near spread configurations come to others"
+    ),
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
     "malonaldehyde_spread": Experiment(
         "experiments.malonaldehyde_spread:main", "random, drawn and spread configurations"

@@ -98,11 +98,13 @@ class Repetitions:
 
 
 def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Mean and standard error of every number, one entry per size; numbers that were not measured are left out."""
+    """Mean and standard error of every number, one entry per size; numbers that a repetition lacks are left out."""
     entries = []
     for n in sorted({result["n"] for result in results}):
         rows = [result for result in results if result["n"] == n]
-        measured = [name for name in rows[0] if name not in ("n", "seed") and rows[0][name] is not None]
+        measured = [
+            name for name in rows[0] if name not in ("n", "seed") and all(row[name] is not None for row in rows)
+        ]
         numbers = {name: mean_and_error([float(row[name]) for row in rows]) for name in measured}
         entries.append({"n": n, "repetitions": len(rows), **numbers})
     return entries

@@ -93,6 +93,15 @@ def test_the_same_generator_gives_the_same_points_and_another_one_others() -> No
     assert first != other
 
 
+def test_the_dimension_does_not_matter_to_what_is_lowered() -> None:
+    """LFC = sigma^-delta enters with the power s / delta, that is as sigma^-s, if all candidates are in the sample."""
+    X, sigma = sample(400, 2), torch.linspace(0.5, 1.5, 400, dtype=torch.float64)
+    two, many = (
+        spread(task(X, 30, superior=sigma.pow(-0.5 * delta), dimension=delta)).tolist() for delta in (2.0, 14.0)
+    )
+    assert two == many
+
+
 def test_the_largest_gap_is_filled_first() -> None:
     X = np.linspace(0.0, 1.0, 101)[:, None]
     near = [row for row in range(101) if not 30 < row < 70]

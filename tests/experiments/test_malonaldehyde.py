@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from experiments import malonaldehyde, malonaldehyde_report
 from experiments.malonaldehyde import MODELS, Record, Setting, loaded
+from experiments.malonaldehyde_distances import least_distance
 from experiments.malonaldehyde_report import about_transition, average, contrast, step, transition
 from experiments.malonaldehyde_spread import ARMS
 from lobal.molecules.density import TEST_DENSITIES
@@ -192,3 +193,29 @@ def test_all_ways_to_choose_configurations_are_compared(data: Path, tmp_path: Pa
             )
     # Before there is a model, points are spread with constant complexity in both.
     assert result["even_force_rmse_12"] == result["spread_force_rmse_12"]
+
+
+def test_some_ways_to_choose_configurations_have_the_errors_they_have_among_all(data: Path, tmp_path: Path) -> None:
+    results = []
+    for arms in ("random,draws", "draws"):
+        output = tmp_path / f"{arms}.json"
+        invoke("malonaldehyde_spread", data, "--sizes", "12,24", "--seeds", 1, "--arms", arms, "--output", output)
+        results += json.loads(output.read_text())["results"]
+    both, alone = results
+    assert alone.items() <= both.items()
+    assert {"random_force_max_24"} <= both.keys() - alone.keys()
+
+
+def test_a_small_power_chooses_denser_configurations_than_a_large_one(data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "distances.json"
+    invoke("malonaldehyde_distances", data, "--n", 16, "--seeds", 1, "--output", output)
+    (result,) = json.loads(output.read_text())["results"]
+    assert result["power_2_log_density"] > result["power_dimension_log_density"]
+    assert all(value > 0.0 for name, value in result.items() if name.endswith("_distance"))
+
+
+def test_even_points_of_many_dimensions_are_hardly_nearer_than_independent_ones() -> None:
+    # On a line independent points are at the distances of an exponential distribution, even ones at uniform distances.
+    assert least_distance(1.0) == pytest.approx(math.sqrt(1.0 / 6.0))
+    assert least_distance(2.0) == pytest.approx(math.sqrt(0.5))
+    assert least_distance(14.3) > 0.96

@@ -21,6 +21,11 @@ def test_the_summary_has_means_and_standard_errors() -> None:
     assert entry == {"n": 10, "repetitions": 2, "value": {"mean": 11.0, "standard_error": pytest.approx(1.0)}}
 
 
+def test_the_summary_leaves_out_what_a_repetition_lacks() -> None:
+    (entry,) = summary([square(10, 0) | {"largest": 1.0}, square(10, 2) | {"largest": None}])
+    assert entry.keys() == {"n", "repetitions", "value"}
+
+
 def test_finished_pairs_are_not_run_again(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
 

@@ -13,7 +13,7 @@ from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MoleculePool, joined_labels
-from lobal.molecules.surrogate import ForceFieldSurrogate
+from lobal.molecules.surrogate import ForceFieldSurrogate, symmetrised_metric
 from tests.active.contracts import SurrogateContract
 from tests.molecules.setting import water
 
@@ -120,3 +120,16 @@ def test_other_candidates_and_functions_are_refused() -> None:
         ForceFieldSurrogate(QUICK).fit(task_of(candidates=Pool(np.random.default_rng(0).random((20, 2))).candidates(0)))
     with pytest.raises(ValueError, match="leave noise out"):
         ForceFieldSurrogate.from_settings(asdict(QUICK), noise=lambda X: X)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is available")
+def test_a_gpu_gives_the_same_distances() -> None:
+    candidates = MoleculePool(water(20)).candidates(0)
+    R, width = candidates.R.numpy(), torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64)
+    found = []
+    for device in ("cpu", "cuda"):
+        metric = symmetrised_metric(candidates.permutations, device, width)
+        values = metric.coordinates(R)
+        assert values.device.type == device
+        found.append(metric.squared_distances(values, values).cpu())
+    torch.testing.assert_close(*found)
