@@ -220,7 +220,7 @@ class MoleculePool(Space):
         >>> learner.tell(rows, (energies, forces))  # doctest: +SKIP
     """
 
-    default_draw: ClassVar[str] = "random"  # spread configurations have not been compared yet
+    default_draw: ClassVar[str] = "random"  # spread ones are no better: docs/peers.md
 
     trajectory: Trajectory
     available: Bool[Tensor, " n"] | None = None
