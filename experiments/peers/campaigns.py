@@ -62,6 +62,7 @@ class Stage(NamedTuple):
     """What a campaign has come to."""
 
     rows: Int[ndarray, " n"]  # that are labelled
+    weight: Float[ndarray, " n"]  # of each, q / p, by which lobal's own fits are weighted
     expected: ExpectedSavings | None = None  # of lobal, before it asks for more
 
 
@@ -72,7 +73,7 @@ def stages(task: Task, case: Problem, sizes: Sequence[int] | None = None) -> Ite
     share = case.importance / case.importance.sum()
     if task.strategy == RANDOM:
         rows = generator.choice(len(share), sizes[-1], replace=False, p=share)
-        yield from (Stage(rows[:size]) for size in sizes)
+        yield from (Stage(rows[:size], np.ones(size)) for size in sizes)
         return
     is_even = np.ptp(case.importance) == 0.0
     pool = Pool(case.X) if is_even else Pool(case.X, density=1.0 / case.importance, test_density="uniform")
@@ -81,10 +82,11 @@ def stages(task: Task, case: Problem, sizes: Sequence[int] | None = None) -> Ite
     rows = generator.choice(len(share), sizes[-1], replace=False, p=share)[: sizes[0]]
     learner.tell(rows, case.y[rows])
     for size in sizes[1:]:
-        yield Stage(learner.labelled.candidate, learner.expected_savings() if task.strategy in STRATEGIES else None)
+        savings = learner.expected_savings() if task.strategy in STRATEGIES else None
+        yield Stage(learner.labelled.candidate, learner.importance_weights(), savings)
         batch = learner.ask(size - len(learner.labelled.y))
         learner.tell(batch, case.y[batch])
-    yield Stage(learner.labelled.candidate)
+    yield Stage(learner.labelled.candidate, learner.importance_weights())
 
 
 def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], X_test: Float[ndarray, "m d"], seed: int) -> ndarray:
@@ -126,7 +128,7 @@ def run(task: Task, *, data: Path) -> dict[str, Any]:
     begun = time.process_time()
     errors: dict[str, dict[str, list[float]]] = {judge: {"rmse": [], "max_error": []} for judge in JUDGES}
     sizes, expected = [], []
-    for rows, savings in stages(task, case):
+    for rows, _, savings in stages(task, case):
         sizes.append(len(rows))
         expected.append(savings)
         for judge, predictions in JUDGES.items():

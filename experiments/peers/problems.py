@@ -56,11 +56,20 @@ class Problem(NamedTuple):
     X_test: Float[ndarray, "m d"]
     truth: Float[ndarray, " m"]
     weight: Float[ndarray, " m"]  # of test errors
+    y_test: Float[ndarray, " m"]  # labels of the test inputs: the truth of a file, with noise that of a function
+
+
+class Generated(NamedTuple):
+    """A function of inputs and a seed, the number of columns, and the standard deviation of the labels' noise."""
+
+    function: Callable[[Float[ndarray, "n d"], int], Float[ndarray, " n"]]
+    columns: int
+    noise: float
 
 
 def problem(name: str, seed: int, folder: Path) -> Problem:
     """The pool and the test set of that seed; data files are looked for in the folder."""
-    return generated(name, seed) if name in FUNCTIONS else real(folder / f"{name}.npz", seed)
+    return sampled(FUNCTIONS[name], seed) if name in FUNCTIONS else real(folder / f"{name}.npz", seed)
 
 
 def real(path: Path, seed: int, *, largest_pool: int = LARGEST_POOL) -> Problem:
@@ -72,18 +81,19 @@ def real(path: Path, seed: int, *, largest_pool: int = LARGEST_POOL) -> Problem:
     n_test = min(round(TEST_SHARE * len(y)), LARGEST_TEST_SET)
     test, pool = order[:n_test], order[n_test:][:largest_pool]
     weights = [area[rows] / area[rows].mean() for rows in (pool, test)]
-    return Problem(X[pool].astype(np.float64), labels[pool], weights[0], X[test], labels[test], weights[1])
+    truth = labels[test]
+    return Problem(X[pool].astype(np.float64), labels[pool], weights[0], X[test], truth, weights[1], truth)
 
 
-def generated(name: str, seed: int) -> Problem:
+def sampled(generated: Generated, seed: int) -> Problem:
     """Uniform inputs in the unit cube; errors are those of the function, without noise."""
-    function, d, noise = FUNCTIONS[name]
+    function, d, noise = generated
     inputs = np.random.default_rng([seed, SPLIT]).random((GENERATED_POOL + LARGEST_TEST_SET, d))
     truth = function(inputs, seed)
     noisy = truth + noise * np.random.default_rng([seed, FUNCTION]).standard_normal(len(truth))
     pool, test = slice(GENERATED_POOL), slice(GENERATED_POOL, None)
     ones = np.ones(len(truth))
-    return Problem(inputs[pool], noisy[pool], ones[pool], inputs[test], truth[test], ones[test])
+    return Problem(inputs[pool], noisy[pool], ones[pool], inputs[test], truth[test], ones[test], noisy[test])
 
 
 def _distance(X: Float[ndarray, "n d"], *centre: float) -> Float[ndarray, " n"]:
@@ -137,14 +147,6 @@ def _stationary3(X: Float[ndarray, "n 3"], seed: int) -> Float[ndarray, " n"]:
 def _additive8(X: Float[ndarray, "n 8"], _: int) -> Float[ndarray, " n"]:
     """Smooth and equally complex everywhere: nothing to gain."""
     return np.asarray(np.sin(2.0 * X + np.arange(8)).sum(1))
-
-
-class Generated(NamedTuple):
-    """A function of inputs and a seed, the number of columns, and the standard deviation of the labels' noise."""
-
-    function: Callable[[Float[ndarray, "n d"], int], Float[ndarray, " n"]]
-    columns: int
-    noise: float
 
 
 FUNCTIONS = {

@@ -53,7 +53,7 @@ def run(task: Task, *, data: Path, sizes: tuple[int, ...] = SIZES, device: str =
     case = real(data / f"{task.problem}.npz", task.seed, largest_pool=LARGEST_POOL)
     begun, unit = time.process_time(), case.truth.std()
     rmse: dict[str, list[float]] = {judge: [] for judge in JUDGES}
-    for rows, _ in stages(task, case, sizes):
+    for rows, *_ in stages(task, case, sizes):
         given = case.X[rows], case.y[rows], case.X_test, task.seed
         for judge, predicted in zip(JUDGES, (network(*given, device=device), mixture(*given)), strict=True):
             rmse[judge].append(float(np.sqrt(np.mean(np.square(predicted - case.truth))) / unit))

@@ -10,7 +10,7 @@ import pytest
 from experiments.peers import campaigns, protocol
 from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
-from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, generated, problem
+from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, problem, sampled
 from experiments.peers.report import log_ratios, losses, ratio, table
 from lobal.active.expected_savings import ExpectedSavings
 from tests.baselines.setting import with_its_package
@@ -28,13 +28,14 @@ def test_the_halves_share_no_problem_and_hold_all_functions() -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_have_a_pool_with_their_noise_and_a_test_set_without(name: str) -> None:
-    case, again = (generated(name, 1) for _ in range(2))
+def test_functions_have_labels_with_their_noise_and_a_truth_without(name: str) -> None:
+    case, again = (sampled(FUNCTIONS[name], 1) for _ in range(2))
     assert case.X.shape == (len(case.y), FUNCTIONS[name].columns)
     np.testing.assert_array_equal(case.y, again.y)
     clean = FUNCTIONS[name].function(case.X, 1)
     assert (case.y - clean).std() == pytest.approx(FUNCTIONS[name].noise, rel=0.05, abs=1e-9)
     np.testing.assert_allclose(case.truth, FUNCTIONS[name].function(case.X_test, 1), atol=1e-9)
+    assert (case.y_test - case.truth).std() == pytest.approx(FUNCTIONS[name].noise, rel=0.05, abs=1e-9)
 
 
 def test_files_are_weighted_by_area_and_prices_are_logarithms(tmp_path: Path) -> None:
@@ -50,10 +51,11 @@ def test_files_are_weighted_by_area_and_prices_are_logarithms(tmp_path: Path) ->
 
 @pytest.mark.parametrize("strategy", ["random", "lobal", "lobal, constant complexity", "lobal, random draws"])
 def test_all_strategies_begin_with_the_same_labels_and_never_repeat_one(strategy: str) -> None:
-    case = generated("peaks2", 0)
-    (first, expected), (second, last) = stages(Task("peaks2", strategy, "few", 0), case)
+    case = sampled(FUNCTIONS["peaks2"], 0)
+    (first, weight, expected), (second, _, last) = stages(Task("peaks2", strategy, "few", 0), case)
     random = next(stages(Task("peaks2", "random", "few", 0), case)).rows
     assert last is None
+    np.testing.assert_allclose(weight, 1.0, atol=0.1)  # the start follows the test density
     assert (expected is None) or strategy != "random"
     np.testing.assert_array_equal(first, random)
     np.testing.assert_array_equal(second[:12], first)
