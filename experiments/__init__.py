@@ -9,6 +9,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `__main__.py`: the registry of experiments and their command line
 - `repetitions.py`: repetitions over sizes and seeds, kept in one file
 - `data_files.py`: data sets in `.npz` files
+- `complexity_truth.py`: rank correlation of the estimated local complexity with that of known functions
 - `density_edges.py`: errors of the density of a pool on known densities
 - `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
 - `doppler_active.py`: active and random campaigns on the Doppler function
@@ -19,6 +20,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `malonaldehyde_distances.py`: densities and distances of its spread configurations
 - `noise.py`: estimated noise variance compared with replicates
 - `other_models.py`, `rbf_network.py`: other models trained on active labels
+- `patch_size.py`: how small a patch of fast oscillations is found with how many labels
 - `peers/`: lobal beside other active learners on many problems
 - `pools.py`: active and random sampling on measured data and on a stationary control
 - `tuning.py`: errors and seconds with and without tuning

@@ -19,6 +19,9 @@ class Experiment(NamedTuple):
 
 
 EXPERIMENTS = {
+    "complexity_truth": Experiment(
+        "experiments.complexity_truth:main", "local complexity compared with that of known functions"
+    ),
     "doppler_fit": Experiment("experiments.doppler:fit_command", "one fit of the Doppler function, with figures"),
     "doppler_statistics": Experiment(
         "experiments.doppler:statistics_command", "errors of mixture and single-scale GP on random labels"
@@ -43,6 +46,8 @@ EXPERIMENTS = {
     ),
     "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
+    "patch_size": Experiment("experiments.patch_size:main", "how small a patch is found with how many labels"),
+    "patches": Experiment("experiments.patch_size:named", "errors and noise of several patches"),
     "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
     "peers_calibration": Experiment("experiments.peers.calibration:main", "expected beside measured savings"),
     "peers_protocol": Experiment("experiments.peers.protocol:main", "the same by the protocol of bmdal-reg"),
