@@ -9,6 +9,9 @@ that the machine allows; `docs/performance.md` explains and quotes the numbers. 
 - `measuring.py`: seconds, memory, and the rates of the machine
 - `gpytorch_svgp.py`: a stock sparse Gaussian process and its training
 - `regression.py`: test errors on data files, compared with a stock SVGP and an exact Gaussian process
+- `calibration.py`: coverage and width of intervals, likelihoods and errors, compared with processes, forest, boosting
+- `calibration_tables.py`: tables of that record
+- `interval_models.py`: the models with intervals that it compares
 - `large_pool.py`: seconds and memory of a campaign over a memory-mapped pool
 - `mutants.py`: random changes of the code, and whether the tests detect them
 - `md_step.py`: milliseconds of a step of molecular dynamics

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from experiments.doppler_curves import Arm, compared
@@ -341,6 +342,7 @@ def _inducing_errors() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     **PEERS,
+    **CALIBRATION,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,
     "doppler": partial(_doppler, *CURVE),

@@ -167,10 +167,7 @@ def main(
         run=partial(run_map, widths=chosen),
     )
     record = repetitions.complete(_pairs(sizes, seeds, first_seed), output, jobs=jobs)
-    table = Table("s", *(str(entry["n"]) for entry in record["summary"]), title=record["experiment"])
-    for s in chosen:
-        table.add_row(str(s), *(_shown(entry[f"explained_{s}"]) for entry in record["summary"]))
-    Console().print(table)
+    _print(["s", *(str(entry["n"]) for entry in record["summary"])], map_rows(record), record["experiment"])
     if figure is not None:
         save_figure(map_figure(record, chosen), figure)
 
@@ -194,10 +191,33 @@ def named(
         run=partial(run_named, active=active, names=chosen),
     )
     record = repetitions.complete(_pairs(sizes, seeds, first_seed), output, jobs=jobs)
-    table = Table("patch", "n", "RMSE", "explained", f"noise ({NOISE})", title=record["experiment"])
-    for name in chosen:
-        for entry in record["summary"]:
-            table.add_row(name, str(entry["n"]), *(_shown(entry[f"{key}_{name}"]) for key in Judged._fields))
+    _print(NAMED_HEADER, named_rows(record), record["experiment"])
+
+
+def map_rows(record: dict[str, Any]) -> list[list[str]]:
+    """Explained shares: the widths of a record, with mean and standard error at every size."""
+    return [
+        [str(s), *(_shown(entry[f"explained_{s}"]) for entry in record["summary"])]
+        for s in record["settings"]["widths"]
+    ]
+
+
+NAMED_HEADER = ["patch", "n", "RMSE", "explained share", f"noise ({NOISE})"]
+
+
+def named_rows(record: dict[str, Any]) -> list[list[str]]:
+    """The patches of a record at every size, mean and standard error."""
+    return [
+        [name, str(entry["n"]), *(_shown(entry[f"{key}_{name}"]) for key in Judged._fields)]
+        for name in record["settings"]["patches"]
+        for entry in record["summary"]
+    ]
+
+
+def _print(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    table = Table(*header, title=title)
+    for row in rows:
+        table.add_row(*row)
     Console().print(table)
 
 

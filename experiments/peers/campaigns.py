@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 RANDOM = "random"
 START = 2  # random stream of the first labels
 LARGEST_SHARE = 0.9  # of a pool that may be labelled: beyond that nothing is left to choose
+
+AnyTask = TypeVar("AnyTask", bound=tuple[Any, ...])  # a named tuple whose fields are written to the record
 
 
 class Task(NamedTuple):
@@ -140,10 +142,15 @@ def run(task: Task, *, data: Path) -> dict[str, Any]:
 
 
 def finished(path: Path) -> dict[Task, dict[str, Any]]:
-    """The campaigns that a record holds; a last line that was cut off is left out."""
+    """The campaigns that a record holds."""
+    return {Task(*task): result for task, result in lines_by_task(path, Task._fields).items()}
+
+
+def lines_by_task(path: Path, fields: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The lines of a record by the fields that name their task; a last line that was cut off is left out."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    records = [json.loads(line) for line in lines if line.endswith("\n")]
-    return {Task(*(record[name] for name in Task._fields)): record for record in records}
+    results = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {tuple(result[name] for name in fields): result for result in results}
 
 
 def main(
@@ -172,24 +179,36 @@ def complete(
     output: Path, wanted: Sequence[Task], run: Callable[[Task], dict[str, Any]], jobs: int, minutes: float
 ) -> dict[Task, dict[str, Any]]:
     """The record with the campaigns that it lacks, each written as it comes."""
-    done = finished(output)
-    missing = [task for task in wanted if task not in done]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(output, "".join(json.dumps(record) + "\n" for record in done.values()).encode())
-    with output.open("a") as file:
-        for number, record in enumerate(results_as_they_come(run, missing, jobs, minutes), start=1):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            print(f"{number} of {len(missing)}: {record['strategy']} on {record['problem']}", flush=True)
+    append_missing(output, Task._fields, wanted, run, jobs, minutes)
     return finished(output)
 
 
+def append_missing(
+    output: Path,
+    fields: Sequence[str],
+    wanted: Sequence[AnyTask],
+    run: Callable[[AnyTask], dict[str, Any]],
+    jobs: int,
+    minutes: float,
+) -> None:
+    """Append to a record the results of tasks that it lacks, each as it comes."""
+    done = lines_by_task(output, fields)
+    missing = [task for task in wanted if task not in done]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, "".join(json.dumps(result) + "\n" for result in done.values()).encode())
+    with output.open("a") as file:
+        for number, result in enumerate(results_as_they_come(run, missing, jobs, minutes), start=1):
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+            print(f"{number} of {len(missing)}: {', '.join(str(result[name]) for name in fields)}", flush=True)
+
+
 def results_as_they_come(
-    run: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], jobs: int, minutes: float
+    run: Callable[[AnyTask], dict[str, Any]], tasks: Sequence[AnyTask], jobs: int, minutes: float
 ) -> Iterator[dict[str, Any]]:
-    """Results as they come; no campaign is begun after so many minutes."""
+    """Results as they come; no task is begun after so many minutes."""
     end = time.monotonic() + 60.0 * minutes
-    waiting: list[Task] = list(reversed(tasks))
+    waiting: list[AnyTask] = list(reversed(tasks))
     running: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         while running or (waiting and time.monotonic() < end):

@@ -168,8 +168,8 @@ def test_the_protocol_resumes_and_prints_mean_logarithms(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(campaigns, "results_as_they_come", results)
     options = (tmp_path / "record.jsonl", "--data", tmp_path, "--strategies", "random")
-    assert invoke("peers_protocol", *options, "--seeds", 1).output.count("random on") == 3
+    assert invoke("peers_protocol", *options, "--seeds", 1).output.count("random, protocol") == 3
     again = invoke("peers_protocol", *options, "--seeds", 2).output
-    assert again.count("random on") == 3
+    assert again.count("random, protocol") == 3
     assert "-0.693 ± 0.000" in again
     assert protocol.mean_log_rmse({}, "diamonds", "random", "network") == ""
