@@ -12,6 +12,7 @@ from lobal.core.kernels import (
     WhitenedFeatures,
     gaussian,
     gram_matrices,
+    kernel_matrix,
     kernel_named,
     rows_at_once,
     scale_inputs,
@@ -143,3 +144,27 @@ def test_features_of_many_points_survive_a_singular_kernel_matrix(generator: tor
     phi = features_at(Z, shared_bandwidth=tensor(1.0))(uniform(generator, 30, 1))
     assert torch.isfinite(phi).all()
     assert (phi.square().sum(-1) < 1.0 + 1e-6).all()
+
+
+@every_kernel
+def test_a_kernel_matrix_is_the_gram_matrix_of_one_bandwidth(name: str, generator: torch.Generator) -> None:
+    A, B, Sigma = uniform(generator, 7, 3), uniform(generator, 5, 3), covariance(generator, 3)
+    squared = squared_distances(scale_inputs(A, Sigma), scale_inputs(B, Sigma))
+    expected = gram_matrices(squared, tensor(0.4), KERNELS[name])[0]
+    torch.testing.assert_close(kernel_matrix(A, B, 0.4 * Sigma, KERNELS[name]), expected, **EXACT)
+
+
+@every_kernel
+def test_equal_inputs_have_a_kernel_of_exactly_one_also_beside_distant_ones(
+    name: str, generator: torch.Generator
+) -> None:
+    X = torch.cat([uniform(generator, 5, 3), 1e8 + uniform(generator, 1, 3)]).repeat(2, 1)
+    K = kernel_matrix(X, X, tensor(0.3)[0], KERNELS[name])
+    assert torch.equal(K.diagonal(), torch.ones(12).double())
+    assert torch.equal(K[:6, 6:].diagonal(), torch.ones(6).double())
+
+
+def test_the_features_of_one_bandwidth_are_those_of_all(generator: torch.Generator) -> None:
+    X, features = uniform(generator, 7, 2), features_at(uniform(generator, 4, 2), shared_bandwidth=tensor(0.5)[0])
+    for expert, phi in enumerate(features(X)):
+        torch.testing.assert_close(features.alone(expert)(X)[0], phi, **EXACT)

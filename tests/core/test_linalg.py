@@ -1,11 +1,12 @@
 import logging
+import math
 
 import pytest
 import torch
 from torch import Tensor
 
 from lobal.core import linalg
-from lobal.core.linalg import LARGEST_JITTER, _whitened_by_blocks, safe_cholesky, whitened
+from lobal.core.linalg import LARGEST_JITTER, _whitened_by_blocks, correlation, safe_cholesky, whitened
 from tests.core.setting import EXACT, covariance, tensor, uniform
 
 
@@ -85,3 +86,56 @@ def test_whitening_by_blocks_is_forward_substitution(
     by_blocks = _whitened_by_blocks(factor, rows)
     torch.testing.assert_close(by_blocks, whitened(factor, rows), **EXACT)
     torch.testing.assert_close(by_blocks @ factor.mT, rows, **EXACT)
+
+
+ONE = tensor(1.0)[0]
+
+
+def test_a_correlation_is_the_covariance_in_units_of_standard_deviations(generator: torch.Generator) -> None:
+    C = covariance(generator, 5)
+    deviation = C.diagonal().sqrt()
+    matrix, factor = correlation(C, prior=ONE)
+    torch.testing.assert_close(matrix, C / deviation / deviation[:, None], **EXACT)
+    torch.testing.assert_close(factor @ factor.mT, matrix, **EXACT)
+    assert torch.equal(matrix.diagonal(), torch.ones(5).double())
+    assert torch.equal(matrix, matrix.mT)
+
+
+def test_a_place_without_variance_is_correlated_with_no_other(generator: torch.Generator) -> None:
+    C = torch.zeros(4, 4).double()
+    C[1:, 1:] = covariance(generator, 3)
+    matrix, factor = correlation(C, prior=ONE)
+    torch.testing.assert_close(matrix[0], tensor(1.0, 0.0, 0.0, 0.0), rtol=0.0, atol=0.0)
+    torch.testing.assert_close(factor[0], matrix[0], rtol=0.0, atol=0.0)
+    torch.testing.assert_close(matrix[1:, 1:], correlation(C[1:, 1:], prior=ONE).matrix, **EXACT)
+
+
+def test_what_is_equal_has_correlation_one() -> None:
+    matrix, factor = correlation(torch.full((3, 3), 0.2).double(), prior=ONE)
+    torch.testing.assert_close(matrix, torch.ones(3, 3).double(), rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(factor[:, 0], torch.ones(3).double(), rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("least", [-3e-15, -3e-10, -3e-5])
+def test_rounding_errors_leave_a_correlation(least: float) -> None:
+    """Those of a few places without variance, which normalisation would magnify."""
+    C = torch.eye(8).double()
+    C[4:, 4:] = abs(least) * (with_least_eigenvalue(-0.5) - torch.eye(4))
+    C = C + 1e-3 * least * torch.ones(8, 8).double().tril(-1)
+    matrix, factor = correlation(C, prior=ONE)
+    assert torch.linalg.eigvalsh(matrix).min() > -1e-12
+    assert torch.equal(matrix.diagonal(), torch.ones(8).double())
+    torch.testing.assert_close(factor @ factor.mT, matrix, **EXACT)
+    torch.testing.assert_close(matrix[:4, :4], torch.eye(4).double(), rtol=0.0, atol=1e-3)
+
+
+def test_rounding_errors_are_in_units_of_the_prior_variance(generator: torch.Generator) -> None:
+    C = covariance(generator, 5)
+    torch.testing.assert_close(correlation(1e9 * C, prior=1e9 * ONE), correlation(C, prior=ONE), **EXACT)
+
+
+def test_what_is_no_covariance_has_no_correlation() -> None:
+    with pytest.raises(ValueError, match=r"2 x 2 posterior covariance is not positive definite .* raise the noise"):
+        correlation(torch.tensor([[1.0, 3.0], [3.0, 1.0]]).double(), prior=ONE)
+    with pytest.raises(ValueError, match="holds NaN or infinite entries; check the inputs and labels"):
+        correlation(torch.tensor([[1.0, 3.0], [math.nan, 1.0]]).double(), prior=ONE)

@@ -125,6 +125,34 @@ def test_the_mean_alone_is_the_mean_of_the_posterior(make: Make, setting: Settin
 
 
 @every_kind
+@pytest.mark.parametrize("expert", [0, 1, 2])
+def test_the_joint_covariance_is_a_covariance_with_the_variances_of_the_posterior(
+    make: Make, expert: int, setting: Setting
+) -> None:
+    experts, X = make(setting, setting.heteroscedastic), torch.cat([setting.X, setting.Z, setting.X_new, setting.X])
+    C = experts.joint_covariance(X, expert)
+    torch.testing.assert_close(C.diagonal(), experts.posterior(X).variance[expert], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(C, C.mT, rtol=1e-9, atol=1e-12)
+    assert torch.linalg.eigvalsh(C).min() > -1e-12
+
+
+@every_kind
+def test_two_inputs_have_the_same_covariance_whatever_else_is_asked(make: Make, setting: Setting) -> None:
+    experts = make(setting, setting.heteroscedastic)
+    rows = torch.tensor([7, 2])
+    together, alone = (experts.joint_covariance(X, 1) for X in (setting.X_new, setting.X_new[rows]))
+    torch.testing.assert_close(together[rows[:, None], rows], alone)
+
+
+@every_kind
+def test_far_from_the_data_the_covariance_is_that_of_the_prior(make: Make, setting: Setting) -> None:
+    X = setting.X_new + 100.0
+    C = make(setting, setting.heteroscedastic).joint_covariance(X, 2)
+    scaled = X / (setting.bandwidths[2] * setting.shared_bandwidth)
+    torch.testing.assert_close(C, 1.7 * torch.exp(-0.5 * torch.cdist(scaled, scaled).square()), rtol=1e-6, atol=1e-9)
+
+
+@every_kind
 def test_the_order_of_the_labels_does_not_matter(make: Make, setting: Setting, generator: torch.Generator) -> None:
     order = torch.randperm(30, generator=generator)
     shuffled = setting._replace(X=setting.X[order], y=setting.y[order])

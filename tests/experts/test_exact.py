@@ -39,10 +39,12 @@ def test_experts_agree_with_scikit_learn(expert: int, heteroscedastic: bool, set
     kernel = ConstantKernel(float(scale), "fixed") * RBF(widths, "fixed")
     oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(setting.X, setting.y.numpy() - mean)
     expected, deviation = oracle.predict(setting.X_new, return_std=True)
+    covariance = oracle.predict(setting.X_new, return_cov=True)[1]
     experts = exact_experts(setting.X, setting.y, hyperparameters, **setting.kernels)
     ours, evidence = experts.posterior(setting.X_new), experts.log_marginal_likelihood()
     np.testing.assert_allclose(ours.mean[expert], mean + expected, rtol=1e-6)
     np.testing.assert_allclose(ours.variance[expert], deviation**2, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(experts.joint_covariance(setting.X_new, expert), covariance, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(evidence[expert], oracle.log_marginal_likelihood_value_, rtol=1e-6)
 
 

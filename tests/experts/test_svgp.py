@@ -94,6 +94,8 @@ def test_posterior_agrees_with_gpytorch(kind: str, expert: int, setting: Setting
     mean, variance = experts.posterior(setting.X_new)
     torch.testing.assert_close(mean[expert], expected.mean, **CLOSE)
     torch.testing.assert_close(variance[expert], expected.variance, **CLOSE)
+    joint = experts.joint_covariance(setting.X_new, expert)
+    torch.testing.assert_close(joint, expected.covariance_matrix.detach(), **CLOSE)
 
 
 @every_covariance
@@ -118,6 +120,7 @@ def test_what_lies_below_the_diagonal_of_a_root_is_ignored(generator: torch.Gene
     phi, root = normal(generator, 3, 5, 9), normal(generator, 3, 9, 9)
     torch.testing.assert_close(FullCovariance(root).quadratic(phi), FullCovariance(root.triu()).quadratic(phi))
     torch.testing.assert_close(FullCovariance(root).divergence(), FullCovariance(root.triu()).divergence())
+    torch.testing.assert_close(FullCovariance(root).rooted(phi[1], 1), FullCovariance(root.triu()).rooted(phi[1], 1))
 
 
 @every_covariance

@@ -86,6 +86,9 @@ def test_foreign_experts_are_refused_by_name() -> None:
         def posterior(self, X: torch.Tensor) -> Posterior:
             raise NotImplementedError
 
+        def joint_covariance(self, X: torch.Tensor, expert: int) -> torch.Tensor:
+            raise NotImplementedError
+
     found, points = fitted()
-    with pytest.raises(TypeError, match="Foreign"):
+    with pytest.raises(TypeError, match="sparse or exact experts, got Foreign"):
         left_out_residuals(replace(found.mixture, experts=Foreign()), points)

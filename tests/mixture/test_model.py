@@ -1,11 +1,15 @@
+from dataclasses import dataclass, replace
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from lobal.core.kernels import WhitenedFeatures, gaussian
-from lobal.experts.exact import exact_experts
+from lobal.core.kernels import KERNELS, WhitenedFeatures, gaussian, matern32
+from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Hyperparameters, Posterior
-from lobal.mixture.gate import SoftmaxGate
+from lobal.mixture.gate import Gate, SoftmaxGate
 from lobal.mixture.model import Mixture, bandwidth_volume, mixture_prediction
 
 BANDWIDTHS = torch.tensor([0.05, 0.2, 0.8]).double()
@@ -68,3 +72,82 @@ def test_bandwidth_volume_is_the_root_of_the_determinant(form: str) -> None:
     rotation = torch.linalg.qr(torch.randn(3, 3).double()).Q
     forms = {"number": torch.tensor(2.0), "diagonal": widths, "matrix": rotation @ widths.diag() @ rotation.T}
     assert bandwidth_volume(forms[form]).item() == pytest.approx(2.0)
+
+
+@dataclass(frozen=True)
+class GivenGate(Gate):
+    """These weights, at as many inputs."""
+
+    weights: Tensor
+
+    def __call__(self, X: Tensor) -> Tensor:
+        assert len(X) == len(self.weights)
+        return self.weights
+
+
+def test_the_correlation_is_that_of_the_gated_sum_of_experts(mixture: Mixture) -> None:
+    X = torch.linspace(-0.5, 1, 9, dtype=torch.float64)[:, None]
+    gate = mixture.gate(X)
+    C = torch.stack([mixture.experts.joint_covariance(X, expert) for expert in range(3)])
+    R = torch.einsum("il,jl,lij->ij", gate, gate, C)
+    matrix, factor = mixture.correlation(X)
+    torch.testing.assert_close(matrix, R / torch.outer(R.diagonal(), R.diagonal()).sqrt(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(factor @ factor.mT, matrix)
+
+
+def test_inputs_without_an_expert_in_common_are_independent(mixture: Mixture) -> None:
+    X = torch.linspace(0, 1, 6, dtype=torch.float64)[:, None]
+    gate = torch.eye(3).double().repeat(2, 1)
+    matrix = replace(mixture, gate=GivenGate(gate)).correlation(X).matrix
+    assert torch.equal(matrix != 0, torch.eye(3).bool().repeat(2, 2))
+
+
+def test_only_experts_with_weight_are_computed_and_only_where_they_have_it(
+    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    joint = ExactExperts.joint_covariance
+
+    def watched(self: ExactExperts, X: Tensor, expert: int) -> Tensor:
+        asked.append((expert, len(X)))
+        return joint(self, X, expert)
+
+    monkeypatch.setattr(ExactExperts, "joint_covariance", watched)
+    X = torch.linspace(0, 1, 5, dtype=torch.float64)[:, None]
+    gate = torch.tensor([[1.0, 0.0, 0.0]] * 2 + [[0.5, 0.0, 0.5]] * 2 + [[0.0, 0.0, 1.0]]).double()
+    replace(mixture, gate=GivenGate(gate)).correlation(X)
+    assert asked == [(0, 4), (2, 3)]
+
+
+def test_without_noise_the_correlation_at_labels_is_none(mixture: Mixture) -> None:
+    one = torch.tensor(1.0).double()
+    X = torch.linspace(0, 1, 5, dtype=torch.float64)[:, None]
+    quiet = Hyperparameters(0 * one, one, 0 * one)
+    narrow = {"bandwidths": 0.01 * BANDWIDTHS, "shared_bandwidth": one, "kernel": matern32}
+    experts = exact_experts(X, X[:, 0], quiet, **narrow)
+    at = torch.cat([X, X + 0.002])
+    matrix = replace(mixture, experts=experts).correlation(at).matrix
+    assert torch.linalg.eigvalsh(matrix).min() > -1e-9
+    assert matrix.abs().max() <= 1.0 + 1e-9
+    torch.testing.assert_close(matrix[:5, :5], torch.eye(5).double(), rtol=0.0, atol=1e-3)
+
+
+@given(
+    seed=st.integers(0, 2**31), d=st.integers(1, 3), copies=st.integers(1, 3), kernel=st.sampled_from(sorted(KERNELS))
+)
+@settings(max_examples=40)
+def test_the_correlation_is_positive_definite(seed: int, d: int, copies: int, kernel: str) -> None:
+    """At labels, between them and repeatedly, with much noise and with hardly any."""
+    generator = torch.Generator().manual_seed(seed)
+    X, new = (torch.rand(15, d, dtype=torch.float64, generator=generator) for _ in range(2))
+    noise = torch.tensor(10.0 ** -(seed % 12)).double()
+    one = torch.tensor(1.0).double()
+    kernels = {"bandwidths": BANDWIDTHS, "shared_bandwidth": one, "kernel": KERNELS[kernel]}
+    experts = exact_experts(X, X[:, 0].sin(), Hyperparameters(0 * one, one, noise), **kernels)
+    at = torch.cat([X, new]).repeat(copies, 1)
+    gate = torch.softmax(torch.randn(30, 3, dtype=torch.float64, generator=generator), 1).repeat(copies, 1)
+    mixture = Mixture(experts=experts, gate=GivenGate(gate), bandwidths=BANDWIDTHS, shared_bandwidth=one)
+    matrix, factor = mixture.correlation(at)
+    assert torch.linalg.eigvalsh(matrix).min() > -1e-9
+    assert torch.equal(matrix.diagonal(), torch.ones(len(at)).double())
+    torch.testing.assert_close(factor @ factor.mT, matrix, rtol=0.0, atol=1e-9)

@@ -6,7 +6,7 @@ A kernel here is a function of the squared scaled distance and equals one at zer
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, final
 
 import torch
@@ -91,6 +91,18 @@ def gram_matrices(squared: Float[Tensor, "n m"], bandwidths: Bandwidths, kernel:
     return kernel(squared * bandwidths.square().reciprocal()[:, None, None])
 
 
+def kernel_matrix(
+    A: Float[Tensor, "n d"], B: Float[Tensor, "m d"], bandwidth: Float[Tensor, "..."], kernel: Kernel
+) -> Float[Tensor, "n m"]:
+    """k(a, b) for a single bandwidth: a number, a diagonal or a matrix.
+
+    Distances are computed by differences. That takes longer than `squared_distances`, and is accurate where a and b are
+    equal, or far from the other inputs.
+    """
+    a, b = scale_inputs(A, bandwidth), scale_inputs(B, bandwidth)
+    return kernel(torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square())
+
+
 def rows_at_once(entries_per_row: int, device: torch.device) -> int:
     """How many rows to process at a time."""
     chunks = GPU_CHUNKS if device.type == "cuda" else 1
@@ -128,6 +140,11 @@ class WhitenedFeatures:
     def __call__(self, X: Inputs) -> Float[Tensor, "L n m"]:
         """Whitened features of all inputs."""
         return whitened(self.factor, self._gram(X))
+
+    def alone(self, expert: int) -> "WhitenedFeatures":
+        """The features of one bandwidth."""
+        one = slice(expert, expert + 1)
+        return replace(self, bandwidths=self.bandwidths[one], factor=self.factor[one])
 
     def chunks(self, X: Inputs) -> Iterator[Float[Tensor, "L chunk m"]]:
         """Features of consecutive rows, at most `CHUNK_ENTRIES` numbers at a time."""

@@ -1,4 +1,4 @@
-"""Linear algebra: Cholesky factors with jitter, triangular systems."""
+"""Linear algebra: Cholesky factors with jitter, triangular systems, correlation matrices."""
 
 import logging
 from typing import NamedTuple
@@ -13,6 +13,9 @@ logger = logging.getLogger(__name__)
 # above the second the matrix is not a covariance matrix in any useful sense.
 SMALLEST_JITTER = 1e-10
 LARGEST_JITTER = 1e-2
+# Rounding errors of a posterior covariance, in units of the prior variance: about 1e-14, and up to 1e-6 for a kernel
+# that is not differentiable.
+ROUNDING_ERRORS = tuple(10.0**exponent for exponent in range(-14, -1))
 # A GPU solves triangular systems by matrix products, from blocks of this many equations.
 BLOCK = 128
 
@@ -78,3 +81,37 @@ def safe_cholesky(
     if jitter.max() > first_jitter:
         logger.info("Cholesky factorisation of %s needed jitter %.0e", tuple(K.shape), jitter.max().item())
     return Factor(lower, jitter)
+
+
+class Correlation(NamedTuple):
+    """A correlation matrix and its lower Cholesky factor."""
+
+    matrix: Float[Tensor, "n n"]
+    factor: Float[Tensor, "n n"]
+
+
+def correlation(C: Float[Tensor, "n n"], *, prior: Float[Tensor, ""]) -> Correlation:
+    """The correlation matrix of a posterior covariance, positive definite and with a diagonal of exactly one.
+
+    The diagonal of C is raised by the least rounding error that makes C positive definite, `ROUNDING_ERRORS` times the
+    prior variance. Where the variance of C is zero, the row is that of the identity. Entries above the diagonal of C
+    are ignored.
+
+    Raises:
+        ValueError: C holds NaN, or is far from a covariance.
+    """
+    if not torch.isfinite(C.sum()):
+        raise ValueError("a posterior covariance holds NaN or infinite entries; check the inputs and labels for them")
+    raised, variance = C.tril() + C.tril(-1).mT, C.diagonal().clamp_min(0.0)
+    for error in ROUNDING_ERRORS:
+        raised.diagonal().copy_(variance + error * prior)
+        lower, failed = torch.linalg.cholesky_ex(raised)
+        if not failed:
+            deviation = raised.diagonal().sqrt()
+            matrix = raised.div_(deviation * deviation[:, None])
+            matrix.diagonal().fill_(1.0)
+            return Correlation(matrix, lower / deviation[:, None])
+    raise ValueError(
+        f"a {len(C)} x {len(C)} posterior covariance is not positive definite even with {ROUNDING_ERRORS[-1]:g} of the "
+        "prior variance on its diagonal; raise the noise, or ask for fewer inputs at once"
+    )

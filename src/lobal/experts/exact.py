@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
-from lobal.core.kernels import Kernel, gram_matrices, rows_at_once, scale_inputs, squared_distances
+from lobal.core.kernels import Kernel, gram_matrices, kernel_matrix, rows_at_once, scale_inputs, squared_distances
 from lobal.core.linalg import safe_cholesky
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 
@@ -35,6 +35,12 @@ class ExactExperts(Experts):
     def posterior(self, X: Inputs) -> Posterior:
         parts = [Posterior(self._mean(C_nx), self._variance(C_nx)) for C_nx in self._covariances_with(X)]
         return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
+
+    def joint_covariance(self, X: Inputs, expert: int) -> Float[Tensor, "n n"]:
+        width, scale = self.bandwidths[expert] * self.shared_bandwidth, self.hyperparameters.scale
+        C_nx, C_xx = (scale * kernel_matrix(part, X, width, self.kernel) for part in (self.inputs, X))
+        root: Tensor = torch.linalg.solve_triangular(self.factor[expert], C_nx, upper=False)
+        return C_xx.sub_(root.mT @ root)
 
     def _mean(self, C_nx: Float[Tensor, "L n x"]) -> Float[Tensor, "L x"]:
         return self.hyperparameters.mean + torch.einsum("lnx,ln->lx", C_nx, self.weights)

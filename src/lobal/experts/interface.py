@@ -43,3 +43,11 @@ class Experts(ABC):
         Far from the data the mean tends to mu_E and the variance to lambda_E; the variance never exceeds lambda_E
         and is never negative.
         """
+
+    @abstractmethod
+    def joint_covariance(self, X: Inputs, expert: int) -> Float[Tensor, "n n"]:
+        """Posterior covariance C_l(x, x') of the latent function between all inputs, under the expert of that number.
+
+        Its diagonal is the variance of `posterior`, up to rounding. One expert at a time: a matrix of all inputs takes
+        O(n^2) memory.
+        """

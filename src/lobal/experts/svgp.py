@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Inputs
-from lobal.core.kernels import WhitenedFeatures
+from lobal.core.kernels import WhitenedFeatures, kernel_matrix
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 
 
@@ -39,6 +39,10 @@ class InducingCovariance(ABC):
         """phi^T S phi at every input."""
 
     @abstractmethod
+    def rooted(self, phi: Float[Tensor, "n m"], expert: int) -> Float[Tensor, "n k"]:
+        """phi^T T of one expert at every input, where S = T T^T."""
+
+    @abstractmethod
     def divergence(self) -> Float[Tensor, " L"] | float:
         """(tr S - log |S| - m) / 2, the part of KL[Q || P] that S adds to half the squared mean."""
 
@@ -59,6 +63,10 @@ class ZeroCovariance(InducingCovariance):
 
     def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
         return phi.new_zeros(phi.shape[:2])
+
+    def rooted(self, phi: Float[Tensor, "n m"], expert: int) -> Float[Tensor, "n k"]:
+        del expert
+        return phi[:, :0]
 
     def divergence(self) -> float:
         return 0.0
@@ -81,6 +89,9 @@ class DiagonalCovariance(InducingCovariance):
 
     def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
         return torch.einsum("lnm,lm->ln", phi.square(), self.log_variance.exp())
+
+    def rooted(self, phi: Float[Tensor, "n m"], expert: int) -> Float[Tensor, "n k"]:
+        return phi * (0.5 * self.log_variance[expert]).exp()
 
     def divergence(self) -> Float[Tensor, " L"]:
         return 0.5 * (self.log_variance.exp() - self.log_variance - 1.0).sum(-1)
@@ -106,6 +117,9 @@ class FullCovariance(InducingCovariance):
 
     def quadratic(self, phi: Float[Tensor, "L n m"]) -> Float[Tensor, "L n"]:
         return (phi @ self.root.triu()).square().sum(-1)
+
+    def rooted(self, phi: Float[Tensor, "n m"], expert: int) -> Float[Tensor, "n k"]:
+        return phi @ self.root[expert].triu()
 
     def divergence(self) -> Float[Tensor, " L"]:
         diagonal = self.root.diagonal(dim1=-2, dim2=-1)
@@ -141,6 +155,13 @@ class SparseExperts(Experts):
             unexplained = 1.0 - nystroem_diagonal(phi) + self.covariance.quadratic(phi)
             parts.append((predictive_mean(phi, self.whitened_mean, mean, scale), scale * unexplained))
         return Posterior(*(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True)))
+
+    def joint_covariance(self, X: Inputs, expert: int) -> Float[Tensor, "n n"]:
+        one = self.features.alone(expert)
+        phi = one(X)[0]
+        root = self.covariance.rooted(phi, expert)
+        K_xx = kernel_matrix(X, X, one.bandwidths[0] * one.shared_bandwidth, one.kernel)
+        return K_xx.addmm_(phi, phi.mT, alpha=-1.0).addmm_(root, root.mT).mul_(self.hyperparameters.scale)
 
 
 def predictive_mean(

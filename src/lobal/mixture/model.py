@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
+from lobal.core.linalg import Correlation, correlation
 from lobal.core.superior_density import local_bandwidth
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 from lobal.mixture.gate import Gate, gated_mean
@@ -37,6 +38,20 @@ class Mixture:
     def predict(self, X: Inputs) -> MixturePrediction:
         """Gate-weighted mean and the mixture's variance at every input."""
         return mixture_prediction(self.gate(X), self.experts.posterior(X))
+
+    def correlation(self, X: Inputs) -> Correlation:
+        """Correlation of the latent function between all inputs; O(n^2) memory.
+
+        That of R(x, x') = sum_l G(x)_l G(x')_l C_l(x, x'), where C_l is the posterior covariance of expert l. Times the
+        standard deviations of `predict` at both inputs it is the covariance of the mixture, whose diagonal therefore
+        includes the spread of the experts' means.
+        """
+        gate, R = self.gate(X), X.new_zeros(len(X), len(X))
+        for expert in gate.any(dim=0).nonzero()[:, 0].tolist():
+            rows = gate[:, expert].nonzero()[:, 0]
+            weight = gate[rows, expert]
+            R[rows[:, None], rows] += weight * weight[:, None] * self.experts.joint_covariance(X[rows], expert)
+        return correlation(R, prior=self.experts.hyperparameters.scale)
 
     def uncertainty(self, X: Inputs) -> Float[Tensor, " n"]:
         """MoGPU, Eq. (eq:MoGPU), less the label noise: the gate-weighted variance of the experts."""
