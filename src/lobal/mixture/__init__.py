@@ -6,8 +6,10 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `options.py`, `checks.py`, `settings.py`: from the options of a user to checked settings
 - `data.py`, `units.py`: labels for training, validation and the gate; units of the labels
 - `fit.py`, `start.py`: from labelled data to a fitted mixture; global expert and inducing points at the start
+- `complete_fit.py`: all that the estimator keeps of a fit: mixture, smoothness, tuning, history, noise
 - `engine.py`, `engines.py`: what an engine consists of, and the engines by name
 - `model.py`, `gate.py`: the mixture (prediction, uncertainty, local bandwidth) and its gates
+- `prediction.py`: predictions in units of the labels: standard deviation, covariance, paths
 - `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
 - `ladder.py`: the ladder of bandwidths, extended and trimmed
 - `noise.py`: noise that varies over the inputs

@@ -70,3 +70,11 @@ def one_of(option: str, value: object, table: Mapping[str, Value]) -> Value:
     if not isinstance(value, str) or value not in table:
         raise ValueError(f"{option} must be one of {sorted(table)}, got {value!r}")
     return table[value]
+
+
+def at_most_one(**flags: bool) -> None:
+    """Raise an error if more than one of the flags is set."""
+    given = [name for name, flag in flags.items() if flag]
+    if len(given) > 1:
+        names, both = ", ".join(flags), " and ".join(given)
+        raise ValueError(f"at most one of {names} may be True, got {both}; call once for each")

@@ -1,10 +1,13 @@
 """The labels that a mixture is fitted to: for training, for validation, for the gate."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
+from jaxtyping import Float
+from numpy import ndarray
 
+from lobal.core.arrays import as_column
 from lobal.core.dataset import LabelledSet
 
 FEWEST_FOR_EXPERTS = 5
@@ -35,6 +38,14 @@ class TrainingData:
         if self.validation is None or self.keep_validation:
             return points
         return LabelledSet.joined(points, self.validation)
+
+
+def checked_weights(sample_weight: Any, n: int, *, fewest: int) -> Float[ndarray, " n"]:  # noqa: ANN401 - any array-like
+    """Importance weights of n labels, one each if none are given; enough of them are above zero."""
+    weights = as_column(1.0 if sample_weight is None else sample_weight, name="sample_weight", length=n)
+    if (counted := int((weights > 0).sum())) < fewest:
+        raise ValueError(f"need at least {fewest} labels with a sample_weight above zero, got {counted}")
+    return weights
 
 
 def split_labels(

@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,22 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from lobal.core.arrays import as_column, resolve_device
+from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
-from lobal.core.density import KernelDensity, intrinsic_dimension
+from lobal.core.density import intrinsic_dimension
 from lobal.core.superior_density import local_complexity
-from lobal.mixture.checks import one_of, positive, unless_estimated
-from lobal.mixture.data import TrainingData, split_labels
+from lobal.mixture.checks import at_most_one, positive, unless_estimated
+from lobal.mixture.complete_fit import complete_fit
+from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, validation_error
 from lobal.mixture.leave_one_out import left_out_prediction
-from lobal.mixture.model import FittedMixture, bandwidth_volume
-from lobal.mixture.noise import NoiseModel
-from lobal.mixture.options import comparable_training, engine_options, misplaced, mixture_settings, names_engine_options
-from lobal.mixture.progress import Epoch, progress_display
-from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.smoothness import smoothness_by_mixtures
-from lobal.mixture.storage import ATTRIBUTES, SavedModel, load_model, save_model
-from lobal.mixture.tuning_record import Decision
+from lobal.mixture.model import bandwidth_volume
+from lobal.mixture.options import engine_options, misplaced, names_engine_options
+from lobal.mixture.prediction import LabelPrediction, in_label_units
+from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
@@ -184,50 +180,73 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inputs, y = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
         )
-        self.noise_model_: NoiseModel | None = None  # v(x) in units of the labels; None if constant or known
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(y, dtype=np.float64)
-        weights = as_column(1.0 if sample_weight is None else sample_weight, name="sample_weight", length=len(labels))
+        weights = checked_weights(sample_weight, len(labels), fewest=SMALLEST_TRAINING_SET)
         counted = weights > 0
-        if counted.sum() < SMALLEST_TRAINING_SET:
-            raise ValueError(
-                f"need at least {SMALLEST_TRAINING_SET} labels with a sample_weight above zero, got {counted.sum()}"
-            )
         self._measure(inputs[counted], labels[counted], generator)
         given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
         noise = given if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
-        settings = mixture_settings(
-            self.get_params(deep=False),
-            n=len(data.points),
-            d=self.n_features_in_,
-            dimension=self.intrinsic_dimension_,
-            label_scale=self.label_scale_,
-        )
-        self._measure_smoothness(data, settings, generator)
-        settings, decisions = one_of("tuning", self.tuning, TUNINGS)(data, settings, generator)
-        self.tuning_: list[Decision] = [decision.scaled(self.label_scale_) for decision in decisions]
-        fitted = self._train(data, settings, generator)
-        self.mixture_, hyperparameters = fitted.mixture, fitted.hyperparameters
-        self.validation_error_ = validation_error(data, fitted, self.history_, scale=self.label_scale_)
+        measured = {"dimension": self.intrinsic_dimension_, "label_scale": self.label_scale_}
+        fitted = complete_fit(data, self.get_params(deep=False), generator, **measured)
+        self.mixture_, self.noise_model_, self.validation_error_ = fitted[:3]
+        self.smoothness_, self.density_, self.tuning_, self.history_ = fitted[3:]
+        hyperparameters = self.mixture_.experts.hyperparameters
         self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
         self.scale_ = self.label_scale_**2 * float(hyperparameters.scale)
         return self
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> Float[ndarray, " n"] | tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
-        """The mixture's mean and, on request, the standard deviation of a new label, including its noise.
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = True
+    ) -> Float[ndarray, " n"] | tuple[Float[ndarray, " n"], Float[ndarray, "..."]]:
+        """The mixture's mean and, on request, its standard deviation or covariance.
 
-        If the noise was given label by label, that of a new label is their average.
+        Args:
+            X: Inputs, (n, d).
+            return_std: Whether to return the standard deviation, (n,), of a new label at each input.
+            return_cov: Whether to return the covariance, (n, n), of new labels at all inputs; O(n^2) memory.
+            include_noise: Whether these include the noise of the labels, which is independent from label to label;
+                otherwise they are those of the function. If the noise was given label by label, that of a new label is
+                their average.
+
+        Returns:
+            The mean, (n,); with `return_std` or `return_cov` a pair.
+
+        Raises:
+            ValueError: Both `return_std` and `return_cov` are given, or X is not finite or has a wrong shape.
         """
+        at_most_one(return_std=return_std, return_cov=return_cov)
         inputs = self._inputs(X)
-        if not return_std:
+        if not (return_std or return_cov):
             return self.label_mean_ + self.label_scale_ * as_array(self.mixture_.mean(inputs))
-        prediction = self.mixture_.predict(inputs)
-        mean = self.label_mean_ + self.label_scale_ * as_array(prediction.mean)
-        return mean, np.sqrt(self.label_scale_**2 * as_array(prediction.variance) + self.noise_variance(X))
+        prediction = self._prediction(inputs, include_noise)
+        if return_std:
+            return prediction.mean, prediction.std
+        return prediction.mean, prediction.covariance(self.mixture_.correlation(inputs))
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        include_noise: bool = False,
+    ) -> Float[ndarray, "n n_samples"]:
+        """Draw paths: normal samples with the mean and the covariance of `predict` at the inputs.
+
+        Args:
+            X: Inputs, (n, d); O(n^2) memory and O(n^3) time.
+            n_samples: Number of paths.
+            random_state: Seed; the same seed gives the same paths, with or without noise.
+            include_noise: Whether to draw labels, with noise, instead of the function.
+
+        Returns:
+            One path per column, (n, n_samples).
+        """
+        n, inputs = whole_number("n_samples", n_samples, least=1), self._inputs(X)
+        prediction = self._prediction(inputs, include_noise)
+        return prediction.paths(self.mixture_.correlation(inputs), n, check_random_state(random_state))
 
     def gate(self, X: ArrayLike) -> Float[ndarray, "n L"]:
         """Weight of every expert at every input; rows sum to one."""
@@ -258,15 +277,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
-        variance = self.label_scale_**2 * as_array(self.mixture_.uncertainty(self._inputs(X)))
-        return np.asarray(variance + self.noise_variance(X))
+        inputs = self._inputs(X)
+        latent = self.label_scale_**2 * as_array(self.mixture_.uncertainty(inputs))
+        return np.asarray(latent + self._noise(inputs))
 
     def noise_variance(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Noise variance of a new label: learned, given, or the average of what was given label by label."""
-        inputs = self._inputs(X)
-        if self.noise_model_ is not None:
-            return as_array(self.noise_model_(inputs))
-        return known_noise(self.noise if callable(self.noise) else self.noise_, as_array(inputs))
+        return self._noise(self._inputs(X))
 
     def leave_one_out(self, X: ArrayLike, y: ArrayLike) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
         """Mean and standard deviation, as of `predict`, of each training label predicted from all others.
@@ -276,11 +293,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
-        noise = self.noise_variance(inputs)
-        points = self._labelled(inputs, labels, noise=noise)
-        prediction = left_out_prediction(self.mixture_, points)
-        mean = self.label_mean_ + self.label_scale_ * as_array(prediction.mean)
-        return mean, np.sqrt(self.label_scale_**2 * as_array(prediction.variance) + noise)
+        noise = self._noise(self._tensor(inputs))
+        left_out = left_out_prediction(self.mixture_, self._labelled(inputs, labels, noise=noise))
+        prediction = in_label_units(left_out, self._units, noise)
+        return prediction.mean, prediction.std
 
     @property
     def has_constant_noise(self) -> bool:
@@ -291,10 +307,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle. Functions among the options are not saved."""
         check_is_fitted(self)
-        names = list(getattr(self, "feature_names_in_", []))
-        attributes = {"feature_names": names, **{name: getattr(self, name) for name in ATTRIBUTES}}
-        parts = self.mixture_, self.density_, self.noise_model_
-        save_model(path, SavedModel(self.get_params(deep=False), attributes, self.history_, self.tuning_, *parts))
+        save_model(path, saved_model(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None) -> "MixtureRegressor":
@@ -305,11 +318,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         saved = load_model(path, resolve_device(device))
         model = cls(**{**saved.options, "device": device})
-        for name in ATTRIBUTES:
-            setattr(model, name, saved.attributes[name])
-        if names := saved.attributes["feature_names"]:
-            model.feature_names_in_ = np.asarray(names, dtype=object)
-        model.history_, model.tuning_, model.mixture_, model.density_, model.noise_model_ = saved[2:]
+        for name, value in fitted_attributes(saved).items():
+            setattr(model, name, value)
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -322,6 +332,20 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         return self._tensor(validate_data(self, X, reset=False, dtype=np.float64))
 
+    @property
+    def _units(self) -> tuple[float, float]:
+        """Mean and standard deviation of the labels."""
+        return self.label_mean_, self.label_scale_
+
+    def _prediction(self, inputs: Float[Tensor, "n d"], include_noise: bool) -> LabelPrediction:
+        noise = self._noise(inputs) if include_noise else 0.0
+        return in_label_units(self.mixture_.predict(inputs), self._units, noise)
+
+    def _noise(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
+        if self.noise_model_ is not None:
+            return as_array(self.noise_model_(inputs))
+        return known_noise(self.noise if callable(self.noise) else self.noise_, as_array(inputs))
+
     def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared_bandwidth)
 
@@ -332,37 +356,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         found = intrinsic_dimension(self._tensor(X), generator=generator) if given is None else given
         self.intrinsic_dimension_ = positive("intrinsic_dimension", found)
 
-    def _measure_smoothness(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> None:
-        """alpha and, if it is finite, the density of the inputs."""
-        alpha = unless_estimated("smoothness", self.smoothness, otherwise="a number above zero")
-        if alpha is None:
-            training = comparable_training(self.engine, len(data.points), self.objective)
-            alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator)
-        self.smoothness_ = float(alpha)
-        self.density_: KernelDensity | None = None
-        if self.smoothness_ != math.inf:
-            positive("smoothness", self.smoothness_)
-            self.density_ = KernelDensity.fit(data.for_final_fit().X, generator=generator)
-
-    def _train(self, data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> FittedMixture:
-        """The mixture and, on request, its noise model."""
-        self.history_: list[Epoch] = []
-        with progress_display(self.verbose, engine_options(self.engine).status) as show:
-
-            def note(epoch: Epoch) -> None:
-                self.history_.append(epoch._replace(validation_error=self.label_scale_ * epoch.validation_error))
-                show(self.history_[-1])
-
-            if not isinstance(self.noise, str) or data.points.noise is not None:
-                return fit_mixture(data, settings, generator, note)
-            fitted, noise = fit_with_estimated_noise(data, settings, generator, note)
-        self.noise_model_ = None if noise is None else noise.scaled(self.label_scale_**2)
-        return fitted
-
     def _labelled(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], **columns: Any) -> LabelledSet:  # noqa: ANN401
         """The labels as the mixture sees them, with the given weights and noise."""
-        units = self.label_mean_, self.label_scale_
-        return labelled_set(X, np.asarray(y, dtype=np.float64), units, resolve_device(self.device), **columns)
+        return labelled_set(X, np.asarray(y, dtype=np.float64), self._units, resolve_device(self.device), **columns)
 
     def _training_data(
         self, labelled: LabelledSet, validation: tuple[ArrayLike, ArrayLike] | None, generator: torch.Generator

@@ -4,6 +4,7 @@ import os
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,8 @@ ATTRIBUTES = (
     "validation_error_",
     "n_features_in_",
 )
+# Attributes that are parts of their own in a `SavedModel`, in its order.
+PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_")
 # Gates by their names in a file, each with the one field that is no tensor.
 GATES: dict[str, tuple[type[Gate], str]] = {"softmax": (SoftmaxGate, "kappa"), "ordinal": (OrdinalGate, "n_experts")}
 # In a file some tensors have other names.
@@ -52,6 +55,21 @@ class SavedModel(NamedTuple):
     mixture: Mixture
     density: KernelDensity | None  # of the inputs, if the smoothness is finite
     noise: NoiseModel | None  # if it varies over the inputs
+
+
+def saved_model(model: Any) -> SavedModel:  # noqa: ANN401 - a fitted `MixtureRegressor`, which uses this module
+    """What is saved of a fitted model."""
+    names = list(getattr(model, "feature_names_in_", []))
+    attributes = {"feature_names": names, **{name: getattr(model, name) for name in ATTRIBUTES}}
+    return SavedModel(model.get_params(deep=False), attributes, *(getattr(model, name) for name in PARTS))
+
+
+def fitted_attributes(saved: SavedModel) -> dict[str, Any]:
+    """The attributes of the model that `saved_model` was given."""
+    named = {name: saved.attributes[name] for name in ATTRIBUTES}
+    if names := saved.attributes["feature_names"]:
+        named["feature_names_in_"] = np.asarray(names, dtype=object)
+    return named | dict(zip(PARTS, saved[2:], strict=True))
 
 
 def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:

@@ -1,0 +1,90 @@
+"""All that a fit finds beside the mixture: smoothness and density, the tuned settings, history, noise, its error."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from lobal.core.density import KernelDensity
+from lobal.mixture.checks import one_of, positive, unless_estimated
+from lobal.mixture.data import TrainingData
+from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, validation_error
+from lobal.mixture.model import FittedMixture, Mixture
+from lobal.mixture.noise import NoiseModel
+from lobal.mixture.options import comparable_training, engine_options, mixture_settings
+from lobal.mixture.progress import Epoch, Progress, progress_display
+from lobal.mixture.settings import MixtureSettings
+from lobal.mixture.smoothness import smoothness_by_mixtures
+from lobal.mixture.tuning_record import Decision
+
+
+class CompleteFit(NamedTuple):
+    """A fitted mixture, which is in units of the labels' standard deviation; all else is in units of the labels."""
+
+    mixture: Mixture
+    noise_model: NoiseModel | None  # v(x); None if constant or known
+    validation_error: float
+    smoothness: float  # alpha
+    density: KernelDensity | None  # of the inputs, if the smoothness is finite
+    tuning: list[Decision]
+    history: list[Epoch]
+
+
+def complete_fit(
+    data: TrainingData,
+    options: Mapping[str, Any],
+    generator: torch.Generator,
+    *,
+    dimension: float,
+    label_scale: float,
+) -> CompleteFit:
+    """The fit that the options of a `MixtureRegressor` ask for.
+
+    `dimension` is the intrinsic one; the data are in units of `label_scale`.
+    """
+    n, d = data.points.X.shape
+    settings = mixture_settings(options, n=n, d=d, dimension=dimension, label_scale=label_scale)
+    smoothness, density = _smoothness(data, settings, options, generator)
+    settings, decisions = one_of("tuning", options["tuning"], TUNINGS)(data, settings, generator)
+    history: list[Epoch] = []
+    with progress_display(options["verbose"], engine_options(options["engine"]).status) as show:
+
+        def note(epoch: Epoch) -> None:
+            history.append(epoch._replace(validation_error=label_scale * epoch.validation_error))
+            show(history[-1])
+
+        estimates = isinstance(options["noise"], str) and data.points.noise is None
+        fitted, noise = (fit_with_estimated_noise if estimates else _without_noise_model)(
+            data, settings, generator, note
+        )
+    return CompleteFit(
+        fitted.mixture,
+        None if noise is None else noise.scaled(label_scale**2),
+        validation_error(data, fitted, history, scale=label_scale),
+        smoothness,
+        density,
+        [decision.scaled(label_scale) for decision in decisions],
+        history,
+    )
+
+
+def _without_noise_model(
+    data: TrainingData, settings: MixtureSettings, generator: torch.Generator, progress: Progress
+) -> tuple[FittedMixture, None]:
+    return fit_mixture(data, settings, generator, progress), None
+
+
+def _smoothness(
+    data: TrainingData, settings: MixtureSettings, options: Mapping[str, Any], generator: torch.Generator
+) -> tuple[float, KernelDensity | None]:
+    """alpha and, if it is finite, the density of the inputs."""
+    alpha = unless_estimated("smoothness", options["smoothness"], otherwise="a number above zero")
+    if alpha is None:
+        training = comparable_training(options["engine"], len(data.points), options["objective"])
+        alpha = smoothness_by_mixtures(data, replace(settings, training=training), generator)
+    if alpha == math.inf:
+        return math.inf, None
+    positive("smoothness", alpha)
+    return float(alpha), KernelDensity.fit(data.for_final_fit().X, generator=generator)
