@@ -13,7 +13,7 @@ from lobal.active.draws import DrawTask
 from lobal.baselines.shortlist import Shortlist, chosen
 from lobal.core.arrays import Bandwidths, Inputs, Scalar
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, gaussian, gram_matrices, kernel_named, scale_inputs, squared_distances
+from lobal.core.kernels import Kernel, gaussian, gram_matrices, scale_inputs, squared_distances
 from lobal.core.linalg import SMALLEST_JITTER, safe_cholesky
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert
 from lobal.mixture.estimator import MixtureRegressor
@@ -45,7 +45,7 @@ def gp_variance(task: DrawTask) -> Int[Tensor, " b"]:
         scaled = shortlist.standardised()
         X, known = torch.from_numpy(scaled.X), torch.from_numpy(scaled.known)
         one = torch.ones(1, dtype=torch.float64)
-        hyperparameters, bandwidth = fitted_process(scaled)
+        hyperparameters, bandwidth, _ = fitted_process(scaled)
         processes = Covariances(
             bandwidths=one, shared_bandwidth=bandwidth, scale=hyperparameters.scale, kernel=gaussian
         )
@@ -89,7 +89,7 @@ def mogpu(task: DrawTask) -> Int[Tensor, " b"]:
             bandwidths=mixture.bandwidths.cpu(),
             shared_bandwidth=mixture.shared_bandwidth.cpu(),
             scale=mixture.experts.hyperparameters.scale.cpu(),
-            kernel=kernel_named(model.kernel),
+            kernel=mixture.kernel,
         )
         noise = torch.from_numpy(model.noise_variance(torch.cat([X, known]).numpy()) / model.label_scale_**2)
         gate = torch.from_numpy(model.gate(shortlist.X))

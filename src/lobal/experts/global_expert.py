@@ -1,25 +1,28 @@
-"""The global expert: initial mean, regularisation, noise and bandwidth from the marginal likelihood.
+"""The global expert: initial mean, regularisation, noise, bandwidth and kernel of the mixture, from one Gaussian process.
 
 The paper trains a single sparse GP for these initial values (Appendix, "Design choices"). Here they maximise the exact
-marginal likelihood of the labels in independent neighbourhoods, which needs no learning rate.
+marginal likelihood of the labels in independent neighbourhoods times a prior of the widths, which needs no learning
+rate. The likelihood has several maxima, and two of them matter: the labels are a smooth function and noise, or a rapid
+function with little noise. A small region of rapid change is noise in the first and all there is in the second. So the
+search starts from both, and with all points again, since a few show nothing of a small region.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import minimize
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, squared_distances
+from lobal.core.kernels import Kernel, gaussian, matern32, matern52, squared_distances
 from lobal.core.linalg import safe_cholesky
-from lobal.experts.exact import exact_experts, label_covariances, neighbourhoods
+from lobal.experts.exact import ExactExperts, exact_experts, label_covariances, neighbourhoods
 from lobal.experts.interface import Hyperparameters
 
 # More labels hardly change the hyperparameters. With one bandwidth to learn, fewer are enough, in one neighbourhood;
@@ -29,9 +32,20 @@ LARGEST_SUBSET, LARGEST_NEIGHBOURHOOD = 2048, 700
 # The search uses a few points, and further iterations on all points polish its result.
 FEW, MOST_FEW = 300, 500
 FEW_PER_WIDTH = 30  # fewer points per bandwidth overfit
-POLISHING = 25
+ITERATIONS, POLISHING = 60, 25
+WITH_ANOTHER_KERNEL = 15
+COMPARED = 10  # iterations on all points after which only the best start goes on
+DISTINCT = 0.1  # starts that differ by less in all parameters lead to the same maximum
 # Noise below this share of the label variance cannot be distinguished from the jitter of the factorisation.
 SMALLEST_NOISE = 1e-6
+# Scale of a Cauchy prior of the logarithmic widths around their mean: columns are alike, except some that do not
+# matter. Without it, few labels in many columns choose widths by chance.
+WIDTH_SCALE = 0.5
+# Kernels that are compared, and how much wider than the Gaussian's their widths begin, as logarithms.
+KERNEL_SHIFTS: dict[Kernel, float] = {gaussian: 0.0, matern52: 0.45, matern32: 0.8}
+# The start that explains labels by small scales: widths in column widths times sqrt(d), the best of these, and noise.
+SHORT_WIDTHS = (0.03, 0.06, 0.12, 0.24)
+LITTLE_NOISE = 0.01
 
 
 class GlobalExpert(NamedTuple):
@@ -39,20 +53,22 @@ class GlobalExpert(NamedTuple):
 
     hyperparameters: Hyperparameters
     bandwidth: Float[Tensor, " d"]
+    kernel: Kernel
 
 
 def fit_global_expert(
     points: LabelledSet,
     *,
     unit: Float[Tensor, " d"],
-    kernel: Kernel,
+    kernel: Kernel | None,
     anisotropic: bool,
     generator: torch.Generator,
 ) -> GlobalExpert:
     """The single-scale GP of greatest marginal likelihood of (a subset of) the points.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
-    of it, or one per column if `anisotropic`. Known noise variances stay as they are.
+    of it, or one per column if `anisotropic`. Known noise variances stay as they are. Without a `kernel`, it is the one
+    that predicts labels best from the others.
     """
     n_widths = len(unit) if anisotropic else 1
     size = WITH_ONE_WIDTH if n_widths == 1 else LARGEST_SUBSET
@@ -61,28 +77,41 @@ def fit_global_expert(
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
     spread = subset.y.var()
     units = Units(subset.y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
-
-    def search(samples: Sequence[LabelledSet], start: np.ndarray, iterations: int) -> OptimizeResult:
-        return minimize(
-            lambda theta: _negative_evidence(theta, samples, units, kernel),
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * n_widths,
-            options={"maxiter": iterations},
-        )
-
-    starts = (np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(few, units, kernel))
-    best = min((search([few], start, 60) for start in starts), key=lambda found: float(found.fun)).x
+    search = Search([few], units, gaussian if kernel is None else kernel)
+    starts = [np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(search)]
+    found = [search.run(start, ITERATIONS) for start in starts]
+    best = min(found, key=search.loss)
     if len(subset) > len(few):
         scaled = subset.X / units.bandwidth(units.tensor(best))
-        samples = [subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)]
-        # The optimum of a few points without noise may be far from that of all points: more noise helps to get there.
-        noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
-        best = min(noisier, key=lambda theta: _negative_evidence(theta, samples, units, kernel)[0])
-        best = search(samples, best, POLISHING + n_widths).x
+        search = replace(search, samples=[subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)])
+        best = _polished(search, found, best, short=starts[-1])
+    if kernel is None:
+        search, best = _best_kernel(search, best)
     theta = units.tensor(best)
-    return GlobalExpert(units.hyperparameters(theta, points.noise), units.bandwidth(theta).expand(len(unit)).clone())
+    bandwidth = units.bandwidth(theta).expand(len(unit)).clone()
+    return GlobalExpert(units.hyperparameters(theta, points.noise), bandwidth, search.kernel)
+
+
+def _best_kernel(search: "Search", best: np.ndarray) -> tuple["Search", np.ndarray]:
+    """The kernel that predicts labels best from the others, and its parameters, starting from those of the Gaussian."""
+    found = {search: best}
+    for kernel, shift in list(KERNEL_SHIFTS.items())[1:]:
+        other = replace(search, kernel=kernel)
+        found[other] = other.run(np.concatenate([best[:3], best[3:] + shift]), WITH_ANOTHER_KERNEL)
+    chosen = max(found, key=lambda each: each.left_out_likelihood(found[each]))
+    return chosen, found[chosen] if chosen is search else chosen.run(found[chosen], POLISHING)
+
+
+def _polished(search: "Search", found: Sequence[np.ndarray], best: np.ndarray, *, short: np.ndarray) -> np.ndarray:
+    """The parameters of greatest evidence on all points, from those found with a few, and from the short start again.
+
+    The optimum of a few points without noise may be far from that of all points: more noise helps to get there.
+    """
+    noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
+    starts = [min(noisier, key=search.loss), short]
+    starts += [other for other in found if min(np.abs(other - start).max() for start in [best, *starts]) > DISTINCT]
+    best = min((search.run(start, COMPARED) for start in starts), key=search.loss)
+    return search.run(best, POLISHING + len(best) - 3 - COMPARED)
 
 
 @final
@@ -108,17 +137,59 @@ class Units:
         return self.unit * theta[3:].exp()
 
 
-def _negative_evidence(
-    theta: np.ndarray, samples: Sequence[LabelledSet], units: Units, kernel: Kernel
-) -> tuple[float, np.ndarray]:
-    """Minus the log marginal likelihood per label of independent samples, and its gradient."""
-    leaf = units.tensor(theta).requires_grad_()
-    evidence, gradient = 0.0, np.zeros_like(theta)
-    for sample in samples:
-        value, slope = _evidence_and_slope(leaf, sample, units, kernel)
-        evidence, gradient = evidence + value, gradient + slope
-    n = sum(len(sample) for sample in samples)
-    return -evidence / n, -gradient / n
+@final
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The search for the parameters of greatest evidence of independent samples, times the prior of the widths."""
+
+    samples: Sequence[LabelledSet]
+    units: Units
+    kernel: Kernel
+
+    def run(self, start: np.ndarray, iterations: int) -> np.ndarray:
+        """The parameters after some iterations of L-BFGS."""
+        bounds = [(-3.0, 3.0), (-10.0, 10.0), (math.log(SMALLEST_NOISE), 5.0)] + [(-8.0, 8.0)] * (len(start) - 3)
+        options = {"maxiter": iterations}
+        found = minimize(self.loss_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return np.asarray(found.x)
+
+    def loss(self, theta: np.ndarray) -> float:
+        """Minus the logarithm of evidence and prior, per label."""
+        return self.loss_and_slope(theta)[0]
+
+    def loss_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The same, and its gradient."""
+        leaf = self.units.tensor(theta).requires_grad_()
+        total, gradient = _log_prior_and_slope(theta)
+        for sample in self.samples:
+            value, slope = _evidence_and_slope(leaf, sample, self.units, self.kernel)
+            total, gradient = total + value, gradient + slope
+        n = sum(len(sample) for sample in self.samples)
+        return -total / n, -gradient / n
+
+    def left_out_likelihood(self, theta: np.ndarray) -> float:
+        """The logarithm of the likelihoods of all labels, each predicted from the others, up to a constant."""
+        total = 0.0
+        for sample in self.samples:
+            mean, variance = self.expert(theta, sample).leave_one_out()
+            total -= 0.5 * ((sample.y - mean).square() / variance + variance.log()).sum().item()
+        return total
+
+    @torch.no_grad()
+    def expert(self, theta: np.ndarray, sample: LabelledSet) -> ExactExperts:
+        """The single expert of these parameters."""
+        leaf, one = self.units.tensor(theta), torch.ones_like(self.units.spread)[None]
+        hyperparameters, width = self.units.hyperparameters(leaf, sample.noise), self.units.bandwidth(leaf)
+        X, y = sample.X, sample.y
+        return exact_experts(X, y, hyperparameters, bandwidths=one, shared_bandwidth=width, kernel=self.kernel)
+
+
+def _log_prior_and_slope(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    """The logarithm of the prior of the widths, and its gradient."""
+    deviation = theta[3:] - theta[3:].mean()
+    slope = -2.0 * deviation / (WIDTH_SCALE**2 + np.square(deviation))
+    gradient = np.concatenate([np.zeros(3), slope - slope.mean()])
+    return float(-np.log1p(np.square(deviation / WIDTH_SCALE)).sum()), gradient
 
 
 def _evidence_and_slope(
@@ -143,22 +214,23 @@ def _evidence_and_slope(
     return evidence.item(), gradient.cpu().numpy()
 
 
-@torch.no_grad()
-def _starts(few: LabelledSet, units: Units, kernel: Kernel) -> list[np.ndarray]:
-    """The best of a coarse grid over bandwidth and noise, for two values of lambda: the evidence has several maxima."""
+def _starts(search: Search) -> list[np.ndarray]:
+    """Where to start: the best of coarse grids over bandwidth and noise, for two values of lambda, and a short start.
 
-    def grid(log_scale: float) -> list[np.ndarray]:
-        return [
-            np.array([0.0, log_scale, log_noise, log_width])
-            for log_noise in (math.log(1e-3), math.log(0.1), math.log(0.5))
-            for log_width in np.log(np.geomspace(0.02, 5.0, 8)) + 0.5 * math.log(len(units.unit))
-        ]
+    The short start has small widths and little noise: those that predict labels from the others best.
+    """
+    centre = 0.5 * math.log(len(search.units.unit))
+
+    def start(log_scale: float, noise: float, width: float) -> np.ndarray:
+        return np.array([0.0, log_scale, math.log(noise), centre + math.log(width)])
 
     def evidence(theta: np.ndarray) -> float:
-        leaf, one = units.tensor(theta), torch.ones_like(units.spread)[None]
-        hyperparameters, width = units.hyperparameters(leaf, few.noise), units.bandwidth(leaf)
-        experts = exact_experts(few.X, few.y, hyperparameters, bandwidths=one, shared_bandwidth=width, kernel=kernel)
-        return experts.log_marginal_likelihood().item()
+        return sum(search.expert(theta, sample).log_marginal_likelihood().item() for sample in search.samples)
 
     # A lambda far above the labels' variance goes with wide kernels and smooth, noise-free targets.
-    return [max(grid(log_scale), key=evidence) for log_scale in (0.0, 8.0)]
+    grids = [
+        [start(scale, noise, width) for noise in (1e-3, 0.1, 0.5) for width in np.geomspace(0.02, 5.0, 8)]
+        for scale in (0.0, 8.0)
+    ]
+    short = [start(0.0, LITTLE_NOISE, width) for width in SHORT_WIDTHS]
+    return [*(max(grid, key=evidence) for grid in grids), max(short, key=search.left_out_likelihood)]

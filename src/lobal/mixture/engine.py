@@ -25,6 +25,7 @@ class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn s
     fit_mixture: ClassVar[Fit]
     tune: ClassVar[Tune]  # the settings that validate best
     exact_by_default: ClassVar[bool]  # whether experts="auto" may mean exact experts
+    chooses_kernel: ClassVar[bool]  # whether kernel="auto" is a choice, and not the Gaussian
     can_estimate_noise: ClassVar[bool]  # whether noise="estimate" is available
 
     @abstractmethod

@@ -46,7 +46,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             by default the bandwidth of the best single Gaussian process.
         anisotropic (bool): Whether that process has a bandwidth per column, or one for all in standard deviations,
             which suits many columns and few labels.
-        kernel (str): "gaussian", "matern12", "matern32" or "matern52".
+        kernel (str): "gaussian", "matern52", "matern32", "matern12", or "auto": which of the first three predicts labels
+            best from the others; the Gaussian under Adam and without tuning.
         experts (str): "exact" experts use every label and cost O(n^3); "sparse" ones use inducing points. "auto" is
             "exact" under the analytic engine for up to 2048 labels in several columns, unless `n_inducing` or
             `exchange` is given, and "sparse" otherwise.
@@ -95,7 +96,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
-        kernel: str = "gaussian",
+        kernel: str = "auto",
         experts: Literal["auto", "sparse", "exact"] = "auto",
         n_inducing: int | None = None,
         n_gate_inducing: int = 128,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 
+from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.mixture.data import TrainingData
 from lobal.mixture.engine import Tune
@@ -25,7 +26,8 @@ def tuned_settings(data: TrainingData, settings: MixtureSettings, generator: tor
 
 def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Generator) -> Tuned:
     """Settings with a fixed ladder and no pilot."""
-    return Tuned(replace(settings, adaptive=False, pilot=False), [])
+    kernel = gaussian if settings.kernel is None else settings.kernel
+    return Tuned(replace(settings, kernel=kernel, adaptive=False, pilot=False), [])
 
 
 # How settings are chosen before a fit. "off": the ladder as it is and, for the ordinal gate, the middle one of its

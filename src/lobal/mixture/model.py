@@ -9,8 +9,10 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
 from lobal.core.linalg import Correlation, correlation
+from lobal.core.kernels import Kernel
 from lobal.core.superior_density import local_bandwidth
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
+from lobal.experts.svgp import SparseExperts
 from lobal.mixture.gate import Gate, gated_mean
 
 
@@ -30,6 +32,12 @@ class Mixture:
     gate: Gate
     bandwidths: Bandwidths  # sigma_l
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of the experts."""
+        experts = self.experts.features if isinstance(self.experts, SparseExperts) else self.experts
+        return experts.kernel  # type: ignore[attr-defined]  # experts are sparse or exact
 
     def mean(self, X: Inputs) -> Float[Tensor, " n"]:
         """Gate-weighted mean at every input, Eq. (eq:fMoE)."""

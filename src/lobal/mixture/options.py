@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lobal.core.arrays import resolve_device
 from lobal.core.checks import whole_number
-from lobal.core.kernels import kernel_named
+from lobal.core.kernels import KERNELS, Kernel, gaussian
 from lobal.inducing.select import checked_parameters
 from lobal.mixture.checks import ascending, bandwidth_matrix, one_of, positive
 from lobal.mixture.engine import EngineOptions
@@ -22,6 +22,7 @@ from lobal.mixture.units import as_tensor
 
 Arguments = ParamSpec("Arguments")
 
+AUTO = "auto"
 OBJECTIVES = {"elbo": "elbo", "mse": "mse"}
 
 N_INDUCING = MixtureSettings.n_inducing  # the default of sparse experts
@@ -58,7 +59,7 @@ def mixture_settings(
         gate_bandwidth=width("gate_bandwidth"),
         anisotropic=options["anisotropic"],
         scale=None if options["scale"] is None else positive("scale", options["scale"]) / label_scale**2,
-        kernel=kernel_named(options["kernel"]),
+        kernel=_kernel(options["kernel"], may_choose=engine.chooses_kernel),
         exact=exact,
         n_inducing=number("n_inducing", N_INDUCING),
         n_gate_inducing=number("n_gate_inducing"),
@@ -69,6 +70,11 @@ def mixture_settings(
         adaptive=bandwidths is None,
         cache_bytes=number("cache_bytes"),
     )
+
+
+def _kernel(name: object, *, may_choose: bool) -> Kernel | None:
+    """The kernel of that name; with "auto" None, which leaves the choice to the fit, or the Gaussian."""
+    return one_of("kernel", name, KERNELS | {AUTO: None if may_choose else gaussian})
 
 
 def names_engine_options(init: Callable[Arguments, None]) -> Callable[Arguments, None]:

@@ -25,7 +25,7 @@ class MixtureSettings:
     gate_bandwidth: Float[Tensor, "..."] | None = None  # sigma_G I, likewise
     anisotropic: bool = False  # one width per column in the global expert's bandwidth
     scale: float | None = None  # initial lambda_E; None: the global expert's
-    kernel: Kernel = gaussian
+    kernel: Kernel | None = gaussian  # None: the global expert's choice
     exact: bool = False  # exact experts, the gate trained on leave-one-out predictions or on a gate set
     n_inducing: int = 512  # m_E
     n_gate_inducing: int = 128  # m_G

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import WhitenedFeatures, gaussian, scale_inputs
+from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.global_expert import fit_global_expert
 from lobal.experts.interface import Hyperparameters
@@ -31,6 +31,7 @@ class Start:
     hyperparameters: Hyperparameters
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
     global_bandwidth: Float[Tensor, " d"]
+    kernel: Kernel  # of the experts
 
     def exact_experts(
         self, points: LabelledSet, hyperparameters: Hyperparameters, bandwidths: Bandwidths
@@ -42,13 +43,13 @@ class Start:
             with_known_noise(hyperparameters, points),
             bandwidths=bandwidths,
             shared_bandwidth=self.shared_bandwidth,
-            kernel=self.settings.kernel,
+            kernel=self.kernel,
         )
 
     def features_at(self, inducing: Float[Tensor, "m d"], bandwidths: Bandwidths) -> WhitenedFeatures:
         """Features of sparse experts on the given inducing points."""
-        shared, kernel = self.shared_bandwidth, self.settings.kernel
-        return WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=kernel)
+        shared = self.shared_bandwidth
+        return WhitenedFeatures.at(inducing, bandwidths=bandwidths, shared_bandwidth=shared, kernel=self.kernel)
 
     def gate_features(self, points: LabelledSet, width: Float[Tensor, "..."]) -> WhitenedFeatures:
         """Features of a gate of the given bandwidth, on inducing points of its own."""
@@ -82,6 +83,7 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
         hyperparameters=hyperparameters,
         shared_bandwidth=expert.bandwidth if shared is None else shared,
         global_bandwidth=expert.bandwidth,
+        kernel=expert.kernel,
     )
 
 

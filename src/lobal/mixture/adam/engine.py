@@ -56,6 +56,7 @@ class Adam(EngineOptions):
     fit_mixture: ClassVar[Fit] = staticmethod(fit_by_adam)
     tune: ClassVar[Tune] = staticmethod(tuned_adam)
     exact_by_default: ClassVar[bool] = False
+    chooses_kernel: ClassVar[bool] = False
     can_estimate_noise: ClassVar[bool] = False
 
     sparsity: int = 2

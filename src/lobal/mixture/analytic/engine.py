@@ -37,6 +37,7 @@ class Analytic(EngineOptions):
     fit_mixture: ClassVar[Fit] = staticmethod(fit_analytic)
     tune: ClassVar[Tune] = staticmethod(tuned_analytic)
     exact_by_default: ClassVar[bool] = True
+    chooses_kernel: ClassVar[bool] = True
     can_estimate_noise: ClassVar[bool] = True
 
     gate_scale: float = GATE_SCALE
