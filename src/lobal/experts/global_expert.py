@@ -1,4 +1,4 @@
-"""The global expert: initial mean, regularisation, noise, bandwidth and kernel of the mixture, from one Gaussian process.
+"""The global expert: a single Gaussian process, whose mean, scale, noise, bandwidth and kernel the mixture starts from.
 
 The paper trains a single sparse GP for these initial values (Appendix, "Design choices"). Here they maximise the exact
 marginal likelihood of the labels in independent neighbourhoods times a prior of the widths, which needs no learning
@@ -34,6 +34,7 @@ FEW, MOST_FEW = 300, 500
 FEW_PER_WIDTH = 30  # fewer points per bandwidth overfit
 ITERATIONS, POLISHING = 60, 25
 WITH_ANOTHER_KERNEL = 15
+AGAIN = 15
 COMPARED = 10  # iterations on all points after which only the best start goes on
 DISTINCT = 0.1  # starts that differ by less in all parameters lead to the same maximum
 # Noise below this share of the label variance cannot be distinguished from the jitter of the factorisation.
@@ -75,8 +76,7 @@ def fit_global_expert(
     subset = points[torch.randperm(len(points), generator=generator)[:size].to(points.y.device)]
     n_few = max(FEW, min(FEW_PER_WIDTH * n_widths, MOST_FEW))
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
-    spread = subset.y.var()
-    units = Units(subset.y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
+    units = Units.of(subset.y, unit)
     search = Search([few], units, gaussian if kernel is None else kernel)
     starts = [np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(search)]
     found = [search.run(start, ITERATIONS) for start in starts]
@@ -87,9 +87,20 @@ def fit_global_expert(
         best = _polished(search, found, best, short=starts[-1])
     if kernel is None:
         search, best = _best_kernel(search, best)
-    theta = units.tensor(best)
-    bandwidth = units.bandwidth(theta).expand(len(unit)).clone()
-    return GlobalExpert(units.hyperparameters(theta, points.noise), bandwidth, search.kernel)
+    return units.expert(best, points, search.kernel)
+
+
+def searched_again(
+    points: LabelledSet, near: GlobalExpert, *, unit: Float[Tensor, " d"], anisotropic: bool
+) -> GlobalExpert:
+    """The single-scale GP of greatest marginal likelihood of other points, near the one that was found before."""
+    n_widths = len(unit) if anisotropic else 1
+    size = WITH_ONE_WIDTH if n_widths == 1 else LARGEST_SUBSET
+    subset = points[torch.arange(min(len(points), size), device=points.y.device)]
+    samples = [subset[rows] for rows in neighbourhoods(subset.X / near.bandwidth, LARGEST_NEIGHBOURHOOD)]
+    # In units of the bandwidth that was found, one factor of all widths keeps their ratios.
+    search = Search(samples, Units.of(subset.y, unit if anisotropic else near.bandwidth), near.kernel)
+    return search.units.expert(search.run(search.units.parameters(near)[: 3 + n_widths], AGAIN), points, near.kernel)
 
 
 def _best_kernel(search: "Search", best: np.ndarray) -> tuple["Search", np.ndarray]:
@@ -122,6 +133,24 @@ class Units:
     centre: Scalar
     spread: Scalar
     unit: Float[Tensor, " d"]
+
+    @classmethod
+    def of(cls, y: Float[Tensor, " n"], unit: Float[Tensor, " d"]) -> "Units":
+        """The units of these labels."""
+        spread = y.var()
+        return cls(y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
+
+    def parameters(self, expert: GlobalExpert) -> np.ndarray:
+        """theta of an expert with a width per column."""
+        mean, scale, noise = expert.hyperparameters
+        first = [(mean - self.centre) / self.spread.sqrt(), *((v.mean() / self.spread).log() for v in (scale, noise))]
+        return np.asarray([*(value.item() for value in first), *(expert.bandwidth / self.unit).log().tolist()])
+
+    def expert(self, theta: np.ndarray, points: LabelledSet, kernel: Kernel) -> GlobalExpert:
+        """The expert of these parameters; the noise is the points' own where it is known."""
+        leaf = self.tensor(theta)
+        bandwidth = self.bandwidth(leaf).expand(len(self.unit)).clone()
+        return GlobalExpert(self.hyperparameters(leaf, points.noise), bandwidth, kernel)
 
     def tensor(self, theta: np.ndarray) -> Float[Tensor, " k"]:
         """theta on the device of the labels."""

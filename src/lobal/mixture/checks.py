@@ -28,6 +28,13 @@ def positive(name: str, value: float | int) -> float:
     return float(value)
 
 
+def probability(name: str, value: float) -> float:
+    """The value as a float; it must lie between zero and one."""
+    if isinstance(value, bool) or not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1, such as 0.95, got {value}")
+    return float(value)
+
+
 def not_negative(name: str, value: float | int) -> float:
     """The value as a float; it must be at least zero and finite."""
     if not 0.0 <= value < math.inf:
@@ -77,4 +84,4 @@ def at_most_one(**flags: bool) -> None:
     given = [name for name, flag in flags.items() if flag]
     if len(given) > 1:
         names, both = ", ".join(flags), " and ".join(given)
-        raise ValueError(f"at most one of {names} may be True, got {both}; call once for each")
+        raise ValueError(f"at most one of {names} may be given, got {both}; call once for each")

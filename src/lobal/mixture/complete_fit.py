@@ -10,7 +10,7 @@ import torch
 from lobal.core.density import KernelDensity
 from lobal.mixture.checks import one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData
-from lobal.mixture.fit import TUNINGS, fit_mixture, fit_with_estimated_noise, validation_error
+from lobal.mixture.fit import TUNINGS, HeldOutErrors, fit_mixture, fit_with_estimated_noise, held_out_errors
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import comparable_training, engine_options, mixture_settings
@@ -25,7 +25,7 @@ class CompleteFit(NamedTuple):
 
     mixture: Mixture
     noise_model: NoiseModel | None  # v(x); None if constant or known
-    validation_error: float
+    errors: HeldOutErrors
     smoothness: float  # alpha
     density: KernelDensity | None  # of the inputs, if the smoothness is finite
     tuning: list[Decision]
@@ -62,7 +62,7 @@ def complete_fit(
     return CompleteFit(
         fitted.mixture,
         None if noise is None else noise.scaled(label_scale**2),
-        validation_error(data, fitted, history, scale=label_scale),
+        held_out_errors(data, fitted, noise, history, scale=label_scale),
         smoothness,
         density,
         [decision.scaled(label_scale) for decision in decisions],

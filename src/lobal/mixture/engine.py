@@ -7,14 +7,16 @@ from typing import ClassVar, TypeAlias
 import torch
 from sklearn.base import BaseEstimator
 
+from lobal.core.dataset import LabelledSet
 from lobal.mixture.data import TrainingData
-from lobal.mixture.model import FittedMixture
+from lobal.mixture.model import FittedMixture, MixturePrediction
 from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
 from lobal.mixture.start import Start
 from lobal.mixture.tuning_record import Tuned
 
 Fit: TypeAlias = Callable[[TrainingData, Start, Progress | None], FittedMixture]
+HeldOut: TypeAlias = Callable[[FittedMixture, LabelledSet], MixturePrediction]
 Tune: TypeAlias = Callable[[TrainingData, MixtureSettings, torch.Generator], Tuned]
 
 
@@ -24,6 +26,7 @@ class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn s
     settings: ClassVar[type[TrainingSettings]]  # the type of `MixtureSettings.training` that selects this engine
     fit_mixture: ClassVar[Fit]
     tune: ClassVar[Tune]  # the settings that validate best
+    held_out: ClassVar[HeldOut]  # each training label predicted from the others
     exact_by_default: ClassVar[bool]  # whether experts="auto" may mean exact experts
     chooses_kernel: ClassVar[bool]  # whether kernel="auto" is a choice, and not the Gaussian
     can_estimate_noise: ClassVar[bool]  # whether noise="estimate" is available

@@ -19,7 +19,7 @@ from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
 from lobal.core.superior_density import local_complexity
-from lobal.mixture.checks import at_most_one, positive, unless_estimated
+from lobal.mixture.checks import at_most_one, positive, probability, unless_estimated
 from lobal.mixture.complete_fit import complete_fit
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
@@ -46,8 +46,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             by default the bandwidth of the best single Gaussian process.
         anisotropic (bool): Whether that process has a bandwidth per column, or one for all in standard deviations,
             which suits many columns and few labels.
-        kernel (str): "gaussian", "matern52", "matern32", "matern12", or "auto": which of the first three predicts labels
-            best from the others; the Gaussian under Adam and without tuning.
+        kernel (str): "gaussian", "matern52", "matern32" or "matern12"; "auto" is the one of the first three that
+            predicts labels best from the others, and the Gaussian under Adam or without tuning.
         experts (str): "exact" experts use every label and cost O(n^3); "sparse" ones use inducing points. "auto" is
             "exact" under the analytic engine for up to 2048 labels in several columns, unless `n_inducing` or
             `exchange` is given, and "sparse" otherwise.
@@ -192,7 +192,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         data = self._training_data(labelled, validation, generator)
         measured = {"dimension": self.intrinsic_dimension_, "label_scale": self.label_scale_}
         fitted = complete_fit(data, self.get_params(deep=False), generator, **measured)
-        self.mixture_, self.noise_model_, self.validation_error_ = fitted[:3]
+        self.mixture_, self.noise_model_, errors = fitted[:3]
+        self.validation_error_, self.validation_standard_error_, self.calibration_ = errors
         self.smoothness_, self.density_, self.tuning_, self.history_ = fitted[3:]
         hyperparameters = self.mixture_.experts.hyperparameters
         self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
@@ -200,9 +201,17 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = True
-    ) -> Float[ndarray, " n"] | tuple[Float[ndarray, " n"], Float[ndarray, "..."]]:
-        """The mixture's mean and, on request, its standard deviation or covariance.
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+        return_interval: float | None = None,
+    ) -> Float[ndarray, " n"] | tuple[Float[ndarray, "..."], ...]:
+        """The mixture's mean and, on request, its standard deviation, covariance or intervals.
+
+        Standard deviations are the model's, times the factor by which the errors of labels predicted from the others
+        exceed them.
 
         Args:
             X: Inputs, (n, d).
@@ -211,18 +220,23 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             include_noise: Whether these include the noise of the labels, which is independent from label to label;
                 otherwise they are those of the function. If the noise was given label by label, that of a new label is
                 their average.
+            return_interval: Probability, such as 0.95, with which each interval contains a new label, over inputs drawn
+                from the test density; conformal, from the errors of labels predicted from the others.
 
         Returns:
-            The mean, (n,); with `return_std` or `return_cov` a pair.
+            The mean, (n,); with `return_std` or `return_cov` a pair, with `return_interval` mean, lower and upper ends.
 
         Raises:
-            ValueError: Both `return_std` and `return_cov` are given, or X is not finite or has a wrong shape.
+            ValueError: More than one of them is asked for, or X is not finite or has a wrong shape.
         """
-        at_most_one(return_std=return_std, return_cov=return_cov)
+        at_most_one(return_std=return_std, return_cov=return_cov, return_interval=return_interval is not None)
         inputs = self._inputs(X)
-        if not (return_std or return_cov):
+        if not (return_std or return_cov or return_interval is not None):
             return self.label_mean_ + self.label_scale_ * as_array(self.mixture_.mean(inputs))
         prediction = self._prediction(inputs, include_noise)
+        if return_interval is not None:
+            half = self.calibration_.half_width(probability("return_interval", return_interval))
+            return prediction.mean, *prediction.interval(half / self.calibration_.factor)
         if return_std:
             return prediction.mean, prediction.std
         return prediction.mean, prediction.covariance(self.mixture_.correlation(inputs))
@@ -296,7 +310,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self._noise(self._tensor(inputs))
         left_out = left_out_prediction(self.mixture_, self._labelled(inputs, labels, noise=noise))
-        prediction = in_label_units(left_out, self._units, noise)
+        prediction = in_label_units(left_out, self._units, noise).times(self.calibration_.factor)
         return prediction.mean, prediction.std
 
     @property
@@ -340,7 +354,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _prediction(self, inputs: Float[Tensor, "n d"], include_noise: bool) -> LabelPrediction:
         noise = self._noise(inputs) if include_noise else 0.0
-        return in_label_units(self.mixture_.predict(inputs), self._units, noise)
+        return in_label_units(self.mixture_.predict(inputs), self._units, noise).times(self.calibration_.factor)
 
     def _noise(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
         if self.noise_model_ is not None:

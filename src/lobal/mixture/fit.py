@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
+from lobal.core.comparison import standard_error
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import SMALLEST_NOISE
+from lobal.mixture.calibration import Calibration
 from lobal.mixture.data import TrainingData
 from lobal.mixture.engine import Tune
 from lobal.mixture.engines import engine_for
@@ -48,7 +51,7 @@ def fit_mixture(
 ) -> FittedMixture:
     """A mixture trained on the data by the engine that `settings.training` belongs to."""
     start = global_start(data.points, settings, generator)
-    return engine_for(settings.training).fit_mixture(data, start, progress)
+    return engine_for(settings.training).fit_mixture(data, start, progress)._replace(start=start)
 
 
 def fit_with_estimated_noise(
@@ -72,17 +75,38 @@ def fit_with_estimated_noise(
     return fit_mixture(noisy, settings, generator, progress), noise
 
 
-def validation_error(data: TrainingData, fitted: FittedMixture, history: Sequence[Epoch], *, scale: float) -> float:
-    """Root mean squared error in units of the labels: on the validation labels, or leave-one-out without them.
+class HeldOutErrors(NamedTuple):
+    """How well labels are predicted that took no part in the fit, in units of the labels."""
+
+    error: float  # root mean squared error
+    standard_error: float | None  # of the same; None if it is not known
+    calibration: Calibration
+
+
+def held_out_errors(
+    data: TrainingData, fitted: FittedMixture, noise: NoiseModel | None, history: Sequence[Epoch], *, scale: float
+) -> HeldOutErrors:
+    """Errors of the validation labels, or of each training label predicted from the others without them.
 
     The data are in units of `scale`; the history is in units of the labels already.
     """
+    assert fitted.start is not None
+    engine = engine_for(fitted.start.settings.training)
+    points = data.for_final_fit()
+    if noise is not None:
+        points = replace(points, noise=noise(points.X))
+    mean, variance = engine.held_out(fitted, points)
+    residual, weight = points.y - mean, points.weight
+    v = fitted.hyperparameters.noise if points.noise is None else points.noise
+    calibration = Calibration.of(residual / (variance + v).sqrt(), weight)
     if fitted.residual is None:
         # Errors at other values of kappa are those of another model.
-        return min(epoch.validation_error for epoch in history if epoch.kappa == history[-1].kappa)
-    validation = data.validation
-    if validation is None:
-        residual, weight = fitted.residual, data.for_training().weight
-    else:
-        residual, weight = validation.y - fitted.mixture.mean(validation.X), validation.weight
-    return scale * (weight @ residual.square() / weight.sum()).sqrt().item()
+        error = min(epoch.validation_error for epoch in history if epoch.kappa == history[-1].kappa)
+        return HeldOutErrors(error, None, calibration)
+    if data.validation is not None:
+        residual, weight = data.validation.y - fitted.mixture.mean(data.validation.X), data.validation.weight
+    squares = weight / weight.mean() * residual.square()
+    error = squares.mean().sqrt().item()
+    # The error of a root is that of its square over twice the root.
+    uncertain = standard_error(squares) / (2.0 * error) if error > 0 else 0.0
+    return HeldOutErrors(scale * error, scale * uncertain, calibration)

@@ -8,12 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, Inputs
-from lobal.core.linalg import Correlation, correlation
 from lobal.core.kernels import Kernel
+from lobal.core.linalg import Correlation, correlation
 from lobal.core.superior_density import local_bandwidth
+from lobal.experts.exact import ExactExperts
 from lobal.experts.interface import Experts, Hyperparameters, Posterior
 from lobal.experts.svgp import SparseExperts
 from lobal.mixture.gate import Gate, gated_mean
+from lobal.mixture.settings import TrainingSettings
+from lobal.mixture.start import Start
 
 
 class MixturePrediction(NamedTuple):
@@ -36,8 +39,10 @@ class Mixture:
     @property
     def kernel(self) -> Kernel:
         """The kernel of the experts."""
-        experts = self.experts.features if isinstance(self.experts, SparseExperts) else self.experts
-        return experts.kernel  # type: ignore[attr-defined]  # experts are sparse or exact
+        if isinstance(self.experts, SparseExperts):
+            return self.experts.features.kernel
+        assert isinstance(self.experts, ExactExperts)  # there are no others
+        return self.experts.kernel
 
     def mean(self, X: Inputs) -> Float[Tensor, " n"]:
         """Gate-weighted mean at every input, Eq. (eq:fMoE)."""
@@ -75,6 +80,8 @@ class FittedMixture(NamedTuple):
 
     mixture: Mixture
     residual: Float[Tensor, " n"] | None = None  # of all labels except those for validation
+    start: Start | None = None  # where the fit started
+    measure: TrainingSettings | None = None  # by which the gate compares experts; None: it selects one everywhere
 
     @property
     def hyperparameters(self) -> Hyperparameters:

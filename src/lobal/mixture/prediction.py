@@ -18,6 +18,15 @@ class LabelPrediction(NamedTuple):
     latent: Float[ndarray, " n"]  # variance of the function
     noise: Float[ndarray, " n"]  # variance of the noise; zero for predictions of the function
 
+    def interval(self, half_width: float) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """The ends of intervals around the mean, `half_width` standard deviations away."""
+        reach = half_width * self.std
+        return self.mean - reach, self.mean + reach
+
+    def times(self, factor: float) -> "LabelPrediction":
+        """The same with standard deviations times the factor."""
+        return self._replace(latent=factor**2 * self.latent, noise=factor**2 * self.noise)
+
     @property
     def std(self) -> Float[ndarray, " n"]:
         """Standard deviation of the function and the noise together."""

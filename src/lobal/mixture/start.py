@@ -11,7 +11,7 @@ from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.global_expert import fit_global_expert
+from lobal.experts.global_expert import GlobalExpert, fit_global_expert, searched_again
 from lobal.experts.interface import Hyperparameters
 from lobal.inducing.select import select_inducing
 from lobal.mixture.settings import MixtureSettings
@@ -32,6 +32,13 @@ class Start:
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
     global_bandwidth: Float[Tensor, " d"]
     kernel: Kernel  # of the experts
+
+    def searched_again(self, points: LabelledSet) -> "Start":
+        """The same start with the global expert of other points, near this one; what was given stays."""
+        near = GlobalExpert(self.hyperparameters, self.global_bandwidth, self.kernel)
+        unit, anisotropic = column_widths(points.X), self.settings.anisotropic
+        expert = searched_again(points, near, unit=unit, anisotropic=anisotropic)
+        return _start(expert, self.settings, self.generator)
 
     def exact_experts(
         self, points: LabelledSet, hyperparameters: Hyperparameters, bandwidths: Bandwidths
@@ -74,6 +81,11 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
         anisotropic=settings.anisotropic,
         generator=generator,
     )
+    return _start(expert, settings, generator)
+
+
+def _start(expert: GlobalExpert, settings: MixtureSettings, generator: torch.Generator) -> Start:
+    """The start with this expert's values where the settings give none."""
     hyperparameters, shared = expert.hyperparameters, settings.shared_bandwidth
     if settings.scale is not None:
         hyperparameters = hyperparameters._replace(scale=torch.full_like(hyperparameters.scale, settings.scale))

@@ -14,6 +14,7 @@ from lobal.core.kernels import KERNELS, Kernel, WhitenedFeatures, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import COVARIANCES, SparseExperts
+from lobal.mixture.calibration import Calibration
 from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
 from lobal.mixture.model import Mixture
 from lobal.mixture.noise import NoiseModel
@@ -32,10 +33,11 @@ ATTRIBUTES = (
     "smoothness_",
     "intrinsic_dimension_",
     "validation_error_",
+    "validation_standard_error_",
     "n_features_in_",
 )
 # Attributes that are parts of their own in a `SavedModel`, in its order.
-PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_")
+PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibration_")
 # Gates by their names in a file, each with the one field that is no tensor.
 GATES: dict[str, tuple[type[Gate], str]] = {"softmax": (SoftmaxGate, "kappa"), "ordinal": (OrdinalGate, "n_experts")}
 # In a file some tensors have other names.
@@ -55,6 +57,7 @@ class SavedModel(NamedTuple):
     mixture: Mixture
     density: KernelDensity | None  # of the inputs, if the smoothness is finite
     noise: NoiseModel | None  # if it varies over the inputs
+    calibration: Calibration
 
 
 def saved_model(model: Any) -> SavedModel:  # noqa: ANN401 - a fitted `MixtureRegressor`, which uses this module
@@ -82,7 +85,9 @@ def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
         "tuning": decisions_as_json(model.tuning),
         **model.attributes,
     }
-    save_record(path, tensors | _tensors_under("density", model.density) | noise_tensors(model.noise), fields)
+    for name, part in (("density", model.density), ("calibration", model.calibration)):
+        tensors |= _tensors_under(name, part)
+    save_record(path, tensors | noise_tensors(model.noise), fields)
 
 
 def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel:
@@ -90,7 +95,9 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
     tensors, fields = load_record(path)
     tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
     options, density = options_from_json(fields["parameters"]), _under("density", tensors)
-    fields = {"smoothness_": options.get("smoothness"), **fields}  # format 1 has it among the options only
+    calibration = _under("calibration", tensors)
+    # Format 1 has the smoothness among the options only; models of earlier versions are not calibrated.
+    fields = {"smoothness_": options.get("smoothness"), "validation_standard_error_": None, **fields}
     return SavedModel(
         options,
         {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},
@@ -99,6 +106,7 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
         mixture_from(tensors, fields["mixture"]),
         _part(KernelDensity, density) if density else None,
         noise_from(tensors),
+        _part(Calibration, calibration) if calibration else Calibration.none(),
     )
 
 

@@ -11,7 +11,8 @@ from lobal.mixture.adam.objective import Objective, elbo, squared_error
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.tuning import tuned_adam
 from lobal.mixture.checks import not_negative, one_of, positive, share_of
-from lobal.mixture.engine import EngineOptions, Fit, Tune
+from lobal.mixture.engine import EngineOptions, Fit, HeldOut, Tune
+from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import TrainingSettings
 
@@ -55,6 +56,7 @@ class Adam(EngineOptions):
     settings: ClassVar[type[TrainingSettings]] = AdamSettings
     fit_mixture: ClassVar[Fit] = staticmethod(fit_by_adam)
     tune: ClassVar[Tune] = staticmethod(tuned_adam)
+    held_out: ClassVar[HeldOut] = staticmethod(lambda fitted, points: left_out_prediction(fitted.mixture, points))
     exact_by_default: ClassVar[bool] = False
     chooses_kernel: ClassVar[bool] = False
     can_estimate_noise: ClassVar[bool] = False

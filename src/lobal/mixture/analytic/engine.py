@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from lobal.mixture.analytic.fit import fit_analytic
+from lobal.mixture.analytic.held_out import held_out_predictions
 from lobal.mixture.analytic.settings import GATE_SCALE, AnalyticSettings
 from lobal.mixture.analytic.tuning import tuned_analytic
 from lobal.mixture.checks import not_negative, positive
-from lobal.mixture.engine import EngineOptions, Fit, Tune
+from lobal.mixture.engine import EngineOptions, Fit, HeldOut, Tune
 from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import TrainingSettings
 
@@ -36,6 +37,7 @@ class Analytic(EngineOptions):
     settings: ClassVar[type[TrainingSettings]] = AnalyticSettings
     fit_mixture: ClassVar[Fit] = staticmethod(fit_analytic)
     tune: ClassVar[Tune] = staticmethod(tuned_analytic)
+    held_out: ClassVar[HeldOut] = staticmethod(held_out_predictions)
     exact_by_default: ClassVar[bool] = True
     chooses_kernel: ClassVar[bool] = True
     can_estimate_noise: ClassVar[bool] = True

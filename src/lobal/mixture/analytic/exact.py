@@ -42,7 +42,7 @@ def fit_exact(data: TrainingData, start: Start, progress: Progress | None) -> Fi
         progress(trained.as_epoch(0))
     shared = start.shared_bandwidth
     mixture = Mixture(experts=experts, gate=trained.gate, bandwidths=bandwidths, shared_bandwidth=shared)
-    return FittedMixture(mixture, trained.residual)
+    return FittedMixture(mixture, trained.residual, measure=trained.measure)
 
 
 def _pilot(plan: Plan, start: Start) -> Plan:

@@ -67,7 +67,7 @@ def best_gate(
     if not is_better(single[best], losses[chosen]):
         return trained
     gate = replace(trained.gate, mean=best.to(single), whitened_mean=torch.zeros_like(trained.gate.whitened_mean))
-    return trained_with(gate, phi, points, predictions, trained.utility, hyperparameters)
+    return trained_with(gate, phi, points, predictions, trained.utility, hyperparameters, None)
 
 
 def squared_if_clearly_better(

@@ -52,7 +52,7 @@ def fit_sparse(data: TrainingData, start: Start, progress: Progress | None) -> F
         )
     shared = start.shared_bandwidth
     mixture = Mixture(experts=experts, gate=trained.gate, bandwidths=bandwidths, shared_bandwidth=shared)
-    return FittedMixture(mixture, trained.residual)
+    return FittedMixture(mixture, trained.residual, measure=trained.measure)
 
 
 def _pilot(plan: Plan, gates: list[WhitenedFeatures], start: Start, progress: Progress | None) -> Plan:

@@ -47,6 +47,7 @@ class Trained(NamedTuple):
     objective: float  # negative utility of the gate per point, in nats
     residual: Float[Tensor, " n"]  # of the labels, each predicted from the others
     utility: Float[Tensor, "L n"]  # of the experts at the points
+    measure: AnalyticSettings | None  # by which the experts are compared; None: one is selected everywhere
 
     def as_epoch(self, number: int) -> Epoch:
         """The entry of the training history."""
@@ -95,7 +96,7 @@ def fit_gate(
     """The gate that selects at every point the expert that predicts it best from the others."""
     weight, utility = relative_weights(points), utilities(predictions, points.y, settings)
     gate = fit_ordinal_gate(features, phi, utility, weight, scale=settings.gate_scale, start=start)
-    return trained_with(gate, phi, points, predictions, utility, hyperparameters)
+    return trained_with(gate, phi, points, predictions, utility, hyperparameters, settings)
 
 
 def trained_with(
@@ -105,6 +106,7 @@ def trained_with(
     predictions: LeaveOneOut,
     utility: Float[Tensor, "L n"],
     hyperparameters: Hyperparameters,
+    measure: AnalyticSettings | None,
 ) -> Trained:
     """A given gate, and the performance of the experts under it."""
     weights = gate.at_features(phi)
@@ -115,6 +117,7 @@ def trained_with(
         objective=-(relative_weights(points) @ gated_mean(weights, utility)).item() / len(points),
         residual=points.y - gated_mean(weights, predictions.mean),
         utility=utility,
+        measure=measure,
     )
 
 
