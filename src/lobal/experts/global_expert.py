@@ -33,9 +33,9 @@ LARGEST_SUBSET, LARGEST_NEIGHBOURHOOD = 2048, 700
 FEW, MOST_FEW = 300, 500
 FEW_PER_WIDTH = 30  # fewer points per bandwidth overfit
 ITERATIONS, POLISHING = 60, 25
-WITH_ANOTHER_KERNEL = 15
 AGAIN = 15
-COMPARED = 10  # iterations on all points after which only the best start goes on
+COMPARED = 10  # iterations after which only the best start goes on, and the best kernel
+SAMPLES_COMPARED = 2  # neighbourhoods: enough to compare kernels
 DISTINCT = 0.1  # starts that differ by less in all parameters lead to the same maximum
 # Noise below this share of the label variance cannot be distinguished from the jitter of the factorisation.
 SMALLEST_NOISE = 1e-6
@@ -86,7 +86,7 @@ def fit_global_expert(
         search = replace(search, samples=[subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)])
         best = _polished(search, found, best, short=starts[-1])
     if kernel is None:
-        search, best = _best_kernel(search, best)
+        search, best = _best_kernel(search, best, short=starts[-1])
     return units.expert(best, points, search.kernel)
 
 
@@ -103,14 +103,20 @@ def searched_again(
     return search.units.expert(search.run(search.units.parameters(near)[: 3 + n_widths], AGAIN), points, near.kernel)
 
 
-def _best_kernel(search: "Search", best: np.ndarray) -> tuple["Search", np.ndarray]:
-    """The kernel that predicts labels best from the others, and its parameters, starting from those of the Gaussian."""
-    found = {search: best}
+def _best_kernel(search: "Search", best: np.ndarray, *, short: np.ndarray) -> tuple["Search", np.ndarray]:
+    """The kernel that predicts labels best from the others, and its parameters.
+
+    Other kernels start from the parameters of the Gaussian, and from the short start, on some of the samples.
+    """
+    found = {gaussian: best}
     for kernel, shift in list(KERNEL_SHIFTS.items())[1:]:
-        other = replace(search, kernel=kernel)
-        found[other] = other.run(np.concatenate([best[:3], best[3:] + shift]), WITH_ANOTHER_KERNEL)
-    chosen = max(found, key=lambda each: each.left_out_likelihood(found[each]))
-    return chosen, found[chosen] if chosen is search else chosen.run(found[chosen], POLISHING)
+        some = replace(search, samples=search.samples[:SAMPLES_COMPARED], kernel=kernel)
+        starts = (np.concatenate([start[:3], start[3:] + shift]) for start in (best, short))
+        found[kernel] = min((some.run(start, COMPARED) for start in starts), key=some.loss)
+    candidates = [replace(search, samples=search.samples[:SAMPLES_COMPARED], kernel=kernel) for kernel in found]
+    kernel = max(candidates, key=lambda each: each.left_out_likelihood(found[each.kernel])).kernel
+    search = replace(search, kernel=kernel)
+    return search, best if kernel is gaussian else search.run(found[kernel], POLISHING)
 
 
 def _polished(search: "Search", found: Sequence[np.ndarray], best: np.ndarray, *, short: np.ndarray) -> np.ndarray:

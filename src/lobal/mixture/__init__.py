@@ -10,6 +10,7 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `engine.py`, `engines.py`: what an engine consists of, and the engines by name
 - `model.py`, `gate.py`: the mixture (prediction, uncertainty, local bandwidth) and its gates
 - `prediction.py`: predictions in units of the labels: standard deviation, covariance, paths
+- `calibration.py`: scores of labels predicted from the others, which standard deviations and intervals rest on
 - `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
 - `ladder.py`: the ladder of bandwidths, extended and trimmed
 - `noise.py`: noise that varies over the inputs

@@ -210,8 +210,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     ) -> Float[ndarray, " n"] | tuple[Float[ndarray, "..."], ...]:
         """The mixture's mean and, on request, its standard deviation, covariance or intervals.
 
-        Standard deviations are the model's, times the factor by which the errors of labels predicted from the others
-        exceed them.
+        Standard deviations of labels are the model's, times the factor by which the errors of labels predicted from the
+        others exceed them, if they do.
 
         Args:
             X: Inputs, (n, d).
@@ -310,7 +310,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self._noise(self._tensor(inputs))
         left_out = left_out_prediction(self.mixture_, self._labelled(inputs, labels, noise=noise))
-        prediction = in_label_units(left_out, self._units, noise).times(self.calibration_.factor)
+        prediction = in_label_units(left_out, self._units, noise).widened(self.calibration_.factor)
         return prediction.mean, prediction.std
 
     @property
@@ -353,8 +353,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.label_mean_, self.label_scale_
 
     def _prediction(self, inputs: Float[Tensor, "n d"], include_noise: bool) -> LabelPrediction:
-        noise = self._noise(inputs) if include_noise else 0.0
-        return in_label_units(self.mixture_.predict(inputs), self._units, noise).times(self.calibration_.factor)
+        prediction = in_label_units(self.mixture_.predict(inputs), self._units, self._noise(inputs))
+        prediction = prediction.widened(self.calibration_.factor)
+        return prediction if include_noise else prediction.of_the_function()
 
     def _noise(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
         if self.noise_model_ is not None:

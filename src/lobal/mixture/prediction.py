@@ -23,9 +23,13 @@ class LabelPrediction(NamedTuple):
         reach = half_width * self.std
         return self.mean - reach, self.mean + reach
 
-    def times(self, factor: float) -> "LabelPrediction":
-        """The same with standard deviations times the factor."""
-        return self._replace(latent=factor**2 * self.latent, noise=factor**2 * self.noise)
+    def widened(self, factor: float) -> "LabelPrediction":
+        """The same with standard deviations times the factor; what is not the noise of labels is the function's."""
+        return self._replace(latent=factor**2 * self.latent + (factor**2 - 1.0) * self.noise)
+
+    def of_the_function(self) -> "LabelPrediction":
+        """The same without noise."""
+        return self._replace(noise=np.zeros_like(self.noise))
 
     @property
     def std(self) -> Float[ndarray, " n"]:

@@ -52,18 +52,19 @@ def best_gate(
     """The gate fitted by the measure of the experts that predicts held-out labels best.
 
     With little noise, likelihoods are a poor measure, and the price of leverage rules out bandwidths that are small
-    enough. So likelihoods without the price, squared errors and a single expert for all points are tried too, and used
-    if held-out squared errors are smaller by more than the standard error.
+    enough. So likelihoods without the price and squared errors are tried too, and used if held-out squared errors are
+    smaller by more than the standard error. A single expert for all points has to be better than with any measure.
     """
     phi = features(points.X)[0]
     if not settings.compared:
         return fit_gate(features, phi, points, predictions, hyperparameters, settings)
     candidates = measures(settings)
     losses = [held_out_losses(features, points, predictions, candidate) for candidate in candidates]
-    chosen = best_of(losses)
-    trained = fit_gate(features, phi, points, predictions, hyperparameters, candidates[chosen])
     single = relative_weights(points) * (points.y - predictions.mean).square()
-    best = single.mean(dim=1).argmin()
+    best, chosen = single.mean(dim=1).argmin(), best_of(losses)
+    if is_better(single[best], losses[chosen]):
+        chosen = min(range(len(losses)), key=lambda number: losses[number].mean().item())
+    trained = fit_gate(features, phi, points, predictions, hyperparameters, candidates[chosen])
     if not is_better(single[best], losses[chosen]):
         return trained
     gate = replace(trained.gate, mean=best.to(single), whitened_mean=torch.zeros_like(trained.gate.whitened_mean))

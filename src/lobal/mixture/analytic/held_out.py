@@ -63,17 +63,18 @@ def _nested(
     for number in range(FOLDS):
         out = fold == number
         again = start.searched_again(points[~out])
-        noise = _noise(fitted.mixture, points, factor=again.hyperparameters.noise / start.hyperparameters.noise)
+        noise = _noise(fitted.mixture, points)
+        if points.noise is None:
+            noise = noise * again.hyperparameters.noise / start.hyperparameters.noise
         predictions = _left_out(fitted.mixture, again, noise, points, groups)
         channel = _channel_without(out, fitted, predictions, points)
         mean[out], variance[out] = _gated(fitted.mixture, channel, predictions, points, out, noise)
     return MixturePrediction(mean, variance)
 
 
-def _noise(mixture: Mixture, points: LabelledSet, factor: Tensor | float = 1.0) -> Float[Tensor, " n"]:
-    """The noise of the points where it is known, otherwise a multiple of the noise that the fit found."""
-    hyperparameters = with_known_noise(mixture.experts.hyperparameters, points)
-    return (hyperparameters.noise * (factor if points.noise is None else 1.0)).expand(len(points))
+def _noise(mixture: Mixture, points: LabelledSet) -> Float[Tensor, " n"]:
+    """The noise of the points where it is known, otherwise that which the fit found."""
+    return with_known_noise(mixture.experts.hyperparameters, points).noise.expand(len(points))
 
 
 def _left_out(
