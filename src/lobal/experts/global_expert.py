@@ -108,7 +108,7 @@ def _best_kernel(search: "Search", best: np.ndarray, *, short: np.ndarray) -> tu
 
     Other kernels start from the parameters of the Gaussian, and from the short start, on some of the samples.
     """
-    found = {gaussian: best}
+    found: dict[Kernel, np.ndarray] = {gaussian: best}
     for kernel, shift in list(KERNEL_SHIFTS.items())[1:]:
         some = replace(search, samples=search.samples[:SAMPLES_COMPARED], kernel=kernel)
         starts = (np.concatenate([start[:3], start[3:] + shift]) for start in (best, short))
