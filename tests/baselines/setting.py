@@ -51,10 +51,13 @@ def task(kind: str = "pool", *, b: int = 8, seed: int = 0) -> DrawTask:
     return _task(space, bumpy(space.X[:30]), np.arange(30), np.arange(35), _fitted(kind), b=b, seed=seed)
 
 
-def line(x: np.ndarray, y: np.ndarray, labelled: np.ndarray, *, pending: tuple[int, ...] = (), b: int) -> DrawTask:
-    """Candidates on a line, the target y at all of them; the model is one of the target."""
+def line(
+    x: np.ndarray, y: np.ndarray, labelled: np.ndarray, *, pending: tuple[int, ...] = (), b: int, **options: object
+) -> DrawTask:
+    """Candidates on a line, the target y at all of them; the model, with these options, is one of the target."""
     space = Pool(x[:, None], density=np.ones(len(x))).candidates(seed=0)
-    fitted = FittedMixtureSurrogate(clone(MODEL).set_params(random_state=0).fit(x[:, None], y), {})
+    model = clone(MODEL).set_params(random_state=0, **options)
+    fitted = FittedMixtureSurrogate(model.fit(x[:, None], y), {})
     return _task(space, y[labelled], labelled, np.array([*labelled, *pending]), fitted, b=b, seed=0)
 
 

@@ -64,7 +64,8 @@ def test_the_divergence_is_finite_for_candidates_far_away() -> None:
 
 def test_the_divergence_is_that_of_gaussian_processes_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
     width, scale, noise = 0.7, 2.0, 0.1
-    expert = GlobalExpert(Hyperparameters(tensor(0.0)[0], tensor(scale)[0], tensor(noise)[0]), width * ones(2))
+    hyperparameters = Hyperparameters(tensor(0.0)[0], tensor(scale)[0], tensor(noise)[0])
+    expert = GlobalExpert(hyperparameters, width * ones(2), gaussian)
     kl, given = design(with_its_package("kl")), task()
     monkeypatch.setattr(activeml, "fitted_process", lambda _: expert)
     inputs = np.concatenate([given.candidates.X[35:100], given.drawn[1]])  # which standardised units are of

@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import gaussian, gram_matrices, squared_distances
+from lobal.core.kernels import Kernel, gaussian, gram_matrices, squared_distances
 from lobal.experts import global_expert as module
-from lobal.experts.global_expert import SMALLEST_NOISE, fit_global_expert
+from lobal.experts.global_expert import SMALLEST_NOISE, Search, Units, fit_global_expert
+
+
+WITHOUT_PRIOR = 1e6  # a scale of the widths' prior, which is flat then
 
 
 def gp_draw(n: int, bandwidth: float, noise: float, *, d: int = 1, seed: int = 0) -> LabelledSet:
@@ -79,26 +82,28 @@ def test_what_random_labels_do_not_resolve_neighbours_do(monkeypatch: pytest.Mon
     assert (neighbours.bandwidth > 2.0 * random.bandwidth).all()
 
 
+THETA = np.array([0.1, 0.2, -2.0, -1.0, 0.5])
+
+
+def search_on(points: LabelledSet, *parts: LabelledSet, kernel: Kernel = gaussian) -> Search:
+    """The search on these points, or on parts of them in their units."""
+    return Search(parts or [points], Units.of(points.y, points.X.std(0)), kernel)
+
+
 def test_the_gradient_of_the_evidence_is_that_of_finite_differences() -> None:
     points = gp_draw(30, bandwidth=0.1, noise=0.1, d=2)
-    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
-    theta = np.array([0.1, 0.2, -2.0, -1.0, 0.5])
-
-    def evidence(at: np.ndarray) -> float:
-        return module._negative_evidence(at, [points], units, gaussian)[0]
-
-    steps = 1e-5 * np.eye(len(theta))
-    slope = [(evidence(theta + step) - evidence(theta - step)) / 2e-5 for step in steps]
-    np.testing.assert_allclose(module._negative_evidence(theta, [points], units, gaussian)[1], slope, rtol=1e-5)
+    search = search_on(points)
+    steps = 1e-5 * np.eye(len(THETA))
+    slope = [(search.loss(THETA + step) - search.loss(THETA - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(search.loss_and_slope(THETA)[1], slope, rtol=1e-5)
 
 
-def test_the_evidence_of_samples_is_that_of_each() -> None:
+def test_the_evidence_of_samples_is_that_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WIDTH_SCALE", WITHOUT_PRIOR)  # which counts once, however many samples there are
     points = gp_draw(90, bandwidth=0.1, noise=0.1, d=2)
     parts = [points[torch.arange(30)], points[torch.arange(30, 90)]]
-    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
-    theta = np.array([0.1, 0.2, -2.0, -1.0, 0.5])
-    whole, slope = module._negative_evidence(theta, parts, units, gaussian)
-    values, slopes = zip(*(module._negative_evidence(theta, [part], units, gaussian) for part in parts), strict=True)
+    whole, slope = search_on(points, *parts).loss_and_slope(THETA)
+    values, slopes = zip(*(search_on(points, part).loss_and_slope(THETA) for part in parts), strict=True)
     assert whole == pytest.approx((values[0] + 2 * values[1]) / 3)
     np.testing.assert_allclose(slope, (slopes[0] + 2 * slopes[1]) / 3)
 
@@ -106,10 +111,8 @@ def test_the_evidence_of_samples_is_that_of_each() -> None:
 @pytest.mark.parametrize("n", [200, 600], ids=["few labels", "labels to polish with"])
 def test_the_evidence_is_flat_at_the_optimum(n: int) -> None:
     points = gp_draw(n, bandwidth=0.1, noise=0.1, d=2)
-    (mean, scale, noise), bandwidth = fit(points, anisotropic=True)
-    units = module.Units(points.y.mean(), points.y.var(), points.X.std(0))
-    logarithms = [(scale / units.spread).log(), (noise / units.spread).log(), *(bandwidth / units.unit).log()]
-    theta = np.array([((mean - units.centre) / units.spread.sqrt()).item(), *(each.item() for each in logarithms)])
-    _, slope = module._negative_evidence(theta, [points], units, gaussian)
+    search = search_on(points)
+    theta = search.units.parameters(fit(points, anisotropic=True))
+    _, slope = search.loss_and_slope(theta)
     inside = np.abs(theta) < 7.9  # a column that does not matter has the largest bandwidth allowed
     assert np.abs(slope[inside]).max() < 2e-3

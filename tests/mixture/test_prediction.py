@@ -150,7 +150,8 @@ def test_the_number_of_paths_is_checked(n_samples: Any) -> None:
 
 
 def test_standard_deviation_and_covariance_are_not_returned_together() -> None:
-    with pytest.raises(ValueError, match=r"at most one of return_std, return_cov .* got return_std and return_cov"):
+    expected = r"at most one of return_std, return_cov, return_interval .* got return_std and return_cov"
+    with pytest.raises(ValueError, match=expected):
         fitted("analytic, sparse").predict(GRID, return_std=True, return_cov=True)
 
 

@@ -24,6 +24,7 @@ from lobal.experts.interface import Posterior
 from lobal.experts.leave_one_out import LeaveOneOut, leave_one_out_among_neighbours, relative_weights
 from lobal.mixture.analytic.exact import NEIGHBOURS
 from lobal.mixture.analytic.gate_fit import COMPARED_TOLERANCE, FOLDS, Channel, fit_channel
+from lobal.mixture.analytic.preparation import with_training_weights
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import utilities
 from lobal.mixture.gate import OrdinalGate, interpolation_weights
@@ -106,7 +107,7 @@ def _channel_without(
     return fit_channel(
         gate.features(points.X[~out])[0],
         utilities(predictions, points.y, fitted.measure)[:, ~out],
-        relative_weights(points)[~out],
+        relative_weights(with_training_weights(points, fitted.measure))[~out],
         scale=gate.scale.item(),
         start=channel,
         tolerance=COMPARED_TOLERANCE,

@@ -48,8 +48,12 @@ def analytic_settings(settings: MixtureSettings) -> AnalyticSettings:
 
 
 def training_points(data: TrainingData, training: AnalyticSettings) -> LabelledSet:
-    """All labels except those for validation, with equal weights unless weights count in training."""
-    points = data.for_training()
+    """All labels except those for validation, with the weights that count in training."""
+    return with_training_weights(data.for_training(), training)
+
+
+def with_training_weights(points: LabelledSet, training: AnalyticSettings) -> LabelledSet:
+    """The points, with equal weights unless weights count in training."""
     return points if training.weighted else replace(points, weight=torch.ones_like(points.weight))
 
 
