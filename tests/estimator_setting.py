@@ -1,4 +1,4 @@
-"""A wave to learn and a quick model of it, for the tests of the estimator."""
+"""Waves to learn and a quick model, for the tests of the estimator."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from lobal import MixtureRegressor
 from lobal.mixture.engines import ENGINES
 
 every_engine = pytest.mark.parametrize("engine", ["analytic", "adam"])
-
+PATCH_NOISE = 0.05  # standard deviation
 
 QUICK_ENGINE: dict[str, dict[str, Any]] = {"adam": {"max_epochs": 15, "patience": 3}, "analytic": {}}
 
@@ -34,6 +34,19 @@ def wave(n: int = 120, seed: int = 0, d: int = 1) -> tuple[np.ndarray, np.ndarra
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     return X, truth(X) + 0.1 * rng.standard_normal(n)
+
+
+def patch(X: np.ndarray) -> np.ndarray:
+    """A smooth function of two columns, and rapid waves in a small region."""
+    near = np.exp(-np.square(X - [0.7, 0.3]).sum(axis=1) / (2.0 * 0.08**2))
+    return np.asarray(np.sin(3.0 * X[:, 0]) + X[:, 1] + 1.5 * np.sin(60.0 * X[:, 0]) * near)
+
+
+def waves_in_a_patch(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of `patch` with a little noise."""
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 2))
+    return X, patch(X) + PATCH_NOISE * rng.standard_normal(n)
 
 
 def rmse(values: np.ndarray, others: np.ndarray) -> float:

@@ -3,12 +3,21 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, gaussian, gram_matrices, squared_distances
+from lobal.core.kernels import Kernel, gaussian, gram_matrices, matern12, matern32, matern52, squared_distances
 from lobal.experts import global_expert as module
-from lobal.experts.global_expert import SMALLEST_NOISE, Search, Units, fit_global_expert
-
+from lobal.experts.exact import exact_experts
+from lobal.experts.global_expert import (
+    SMALLEST_NOISE,
+    GlobalExpert,
+    Search,
+    Units,
+    fit_global_expert,
+    searched_again,
+)
+from tests.estimator_setting import PATCH_NOISE, waves_in_a_patch
 
 WITHOUT_PRIOR = 1e6  # a scale of the widths' prior, which is flat then
 
@@ -116,3 +125,137 @@ def test_the_evidence_is_flat_at_the_optimum(n: int) -> None:
     _, slope = search.loss_and_slope(theta)
     inside = np.abs(theta) < 7.9  # a column that does not matter has the largest bandwidth allowed
     assert np.abs(slope[inside]).max() < 2e-3
+
+
+def rough_and_smooth(name: str, n: int = 200) -> LabelledSet:
+    """Labels without noise at random places of a line."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(n, dtype=torch.float64, generator=generator).sort().values
+    steps = torch.randn(n, dtype=torch.float64, generator=generator) * x.diff(prepend=x[:1] - 0.01).sqrt()
+    kinks = (x - 0.37).abs() + (x - 0.71).abs()
+    y = {"smooth": torch.sin(6.0 * x), "kinks": kinks, "random walk": steps.cumsum(0)}[name]
+    return LabelledSet(X=x[:, None], y=y, weight=torch.ones(n).double())
+
+
+def with_kernel(points: LabelledSet, kernel: Kernel | None) -> GlobalExpert:
+    generator = torch.Generator().manual_seed(0)
+    return fit_global_expert(points, unit=points.X.std(0), kernel=kernel, anisotropic=True, generator=generator)
+
+
+def test_the_gradient_of_the_prior_is_that_of_finite_differences() -> None:
+    theta = np.array([0.1, 0.2, -2.0, -1.0, 0.5, 3.0])
+    steps = 1e-6 * np.eye(len(theta))
+    slope = [
+        (module._log_prior_and_slope(theta + step)[0] - module._log_prior_and_slope(theta - step)[0]) / 2e-6
+        for step in steps
+    ]
+    np.testing.assert_allclose(module._log_prior_and_slope(theta)[1], slope, atol=1e-8)
+
+
+def test_the_prior_is_greatest_for_equal_widths_whatever_they_are() -> None:
+    equal, uneven = (np.concatenate([np.zeros(3), widths]) for widths in (np.full(4, -1.3), [-1.3, -1.3, -1.3, -1.0]))
+    value, slope = module._log_prior_and_slope(equal)
+    assert (value, np.abs(slope).max()) == (0.0, 0.0)
+    assert module._log_prior_and_slope(uneven)[0] < 0.0
+    shifted = uneven + np.concatenate([np.ones(3), np.full(4, 2.0)])
+    assert module._log_prior_and_slope(shifted)[0] == pytest.approx(module._log_prior_and_slope(uneven)[0])
+
+
+def test_the_prior_does_not_concern_a_single_width() -> None:
+    assert module._log_prior_and_slope(THETA[:4])[0] == 0.0
+    assert not module._log_prior_and_slope(THETA[:4])[1].any()
+
+
+def two_of_ten(X: Tensor) -> Tensor:
+    """A function of the first two columns."""
+    return torch.sin(3.0 * X[:, 0]) + X[:, 1]
+
+
+def few_labels_in_many_columns(noise: float, seed: int) -> LabelledSet:
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(40, 10, dtype=torch.float64, generator=generator)
+    y = two_of_ten(X) + noise * torch.randn(40, dtype=torch.float64, generator=generator)
+    return LabelledSet(X=X, y=y, weight=torch.ones(40).double())
+
+
+def error_on_new_points(points: LabelledSet) -> float:
+    """The error of the process with the expert's values, given the points."""
+    new = torch.rand(500, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(99))
+    hyperparameters, width, kernel = fit(points, anisotropic=True)
+    settings = {"shared_bandwidth": width, "bandwidths": torch.ones(1).double(), "kernel": kernel}
+    mean = exact_experts(points.X, points.y, hyperparameters, **settings).posterior(new).mean[0]
+    return (mean - two_of_ten(new)).square().mean().sqrt().item()
+
+
+def test_few_labels_in_many_columns_find_those_that_matter() -> None:
+    bandwidth = fit(few_labels_in_many_columns(noise=0.1, seed=0), anisotropic=True).bandwidth
+    assert bandwidth[:2].max() < 0.5 * bandwidth[2:].min()
+
+
+def test_few_noisy_labels_in_many_columns_are_predicted_better_with_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = [few_labels_in_many_columns(noise=0.4, seed=seed) for seed in range(4)]
+    errors = [error_on_new_points(points) for points in draws]
+    monkeypatch.setattr(module, "WIDTH_SCALE", WITHOUT_PRIOR)
+    by_chance = [error_on_new_points(points) for points in draws]
+    assert np.mean(errors) < 0.9 * np.mean(by_chance), (errors, by_chance)
+
+
+def test_rapid_waves_in_a_small_region_are_not_taken_for_noise() -> None:
+    """Wide kernels and five times the noise are a maximum too, and that of coarse grids."""
+    X, y = waves_in_a_patch(500)
+    points = LabelledSet(X=torch.from_numpy(X), y=torch.from_numpy(y), weight=torch.ones(500).double())
+    expert = fit(points, anisotropic=True)
+    assert expert.hyperparameters.noise.item() == pytest.approx(PATCH_NOISE**2, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("smooth", {gaussian}), ("kinks", {matern32, matern52}), ("random walk", {matern32})]
+)
+def test_the_kernel_is_as_rough_as_the_function(name: str, expected: set[Kernel]) -> None:
+    assert with_kernel(rough_and_smooth(name), None).kernel in expected
+
+
+@pytest.mark.parametrize("kernel", [gaussian, matern52, matern32, matern12])
+def test_a_kernel_that_is_given_is_kept(kernel: Kernel) -> None:
+    assert with_kernel(rough_and_smooth("kinks", 40), kernel).kernel is kernel
+
+
+def test_left_out_likelihoods_are_those_of_labels_removed_one_by_one() -> None:
+    points, total = gp_draw(12, bandwidth=0.1, noise=0.1, d=2), 0.0
+    search = search_on(points, kernel=matern52)
+    for i in range(12):
+        rest = points[torch.arange(12) != i]
+        mean, variance = search.expert(THETA, rest).posterior(points.X[i : i + 1])
+        variance = variance + search.units.hyperparameters(search.units.tensor(THETA), None).noise
+        total -= 0.5 * ((points.y[i] - mean).square() / variance + variance.log()).item()
+    assert search.left_out_likelihood(THETA) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("anisotropic", [False, True])
+def test_the_search_with_the_same_points_again_stays_where_it_is(anisotropic: bool) -> None:
+    points = gp_draw(150, bandwidth=0.1, noise=0.1, d=2)
+    near = fit(points, anisotropic=anisotropic)
+    again = searched_again(points, near, unit=points.X.std(0), anisotropic=anisotropic)
+    assert again.kernel is near.kernel
+    relevant = slice(0, 1 if anisotropic else 2)  # the other width may be as large as it likes
+    torch.testing.assert_close(again.bandwidth[relevant], near.bandwidth[relevant], rtol=0.02, atol=0.0)
+    torch.testing.assert_close(again.hyperparameters.noise, near.hyperparameters.noise, rtol=0.02, atol=0.0)
+
+
+def test_the_search_with_other_points_finds_what_a_search_from_the_start_finds() -> None:
+    points = gp_draw(200, bandwidth=0.1, noise=0.1)
+    half = points[torch.arange(0, 200, 2)]
+    again = searched_again(half, fit(points), unit=half.X.std(0), anisotropic=False)
+    from_the_start = fit(half)
+    torch.testing.assert_close(again.bandwidth, from_the_start.bandwidth, rtol=0.02, atol=0.0)
+    noise, expected = (each.hyperparameters.noise for each in (again, from_the_start))
+    torch.testing.assert_close(noise, expected, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("anisotropic", [False, True])
+def test_one_factor_keeps_the_ratios_of_the_widths(anisotropic: bool) -> None:
+    points = gp_draw(100, bandwidth=0.1, noise=0.1, d=3)
+    near = fit(points)._replace(bandwidth=torch.tensor([0.1, 1.0, 2.0]).double())
+    again = searched_again(points, near, unit=points.X.std(0), anisotropic=anisotropic)
+    ratio = again.bandwidth / near.bandwidth
+    assert torch.allclose(ratio, ratio[0].expand(3)) == (not anisotropic)
