@@ -31,7 +31,8 @@ class Calibration:
 
     @classmethod
     def of(cls, z: Float[Tensor, " n"], weight: Float[Tensor, " n"]) -> "Calibration":
-        """The calibration of scores in any order; only ratios of the weights matter."""
+        """The calibration of scores in any order; only ratios of the weights matter, those of zero not at all."""
+        z, weight = z[weight > 0], weight[weight > 0]
         scores, order = z.abs().sort(stable=True)
         return cls(scores=scores, weights=(weight / weight.mean())[order])
 

@@ -28,7 +28,7 @@ def positive(name: str, value: float | int) -> float:
     return float(value)
 
 
-def probability(name: str, value: float) -> float:
+def probability(name: str, value: float | int) -> float:
     """The value as a float; it must lie between zero and one."""
     if isinstance(value, bool) or not 0.0 < value < 1.0:
         raise ValueError(f"{name} must lie between 0 and 1, such as 0.95, got {value}")
