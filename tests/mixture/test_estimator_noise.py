@@ -48,10 +48,11 @@ def test_the_noise_of_the_doppler_function_is_found(seed: int) -> None:
 
 def test_known_and_estimated_noise_serve_about_alike() -> None:
     errors: dict[str, list[float]] = {"constant": [], "estimate": [], "known": []}
-    for seed in range(4):  # single seeds differ, most of all in their kernels
+    for seed in range(2):
         X, y = fanned(seed=seed)
         for name, noise in {"constant": None, "estimate": "estimate", "known": fan}.items():
-            errors[name].append(rmse(quick(noise=noise).fit(X, y).predict(GRID), truth(GRID)))
+            model = quick(noise=noise, kernel="gaussian").fit(X, y)  # otherwise kernels differ too
+            errors[name].append(rmse(model.predict(GRID), truth(GRID)))
     constant, estimate, known = (np.mean(values) for values in errors.values())
     assert known < constant
     assert estimate < 0.5 * (known + constant)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
 from lobal.experts.leave_one_out import LeaveOneOut
+from lobal.mixture.analytic import gate_choice
 from lobal.mixture.analytic.gate_choice import (
     best_gate,
     best_gate_features,
@@ -71,6 +72,24 @@ def test_one_expert_has_all_points_where_it_alone_is_best() -> None:
     best = best_gate(features(12, [0.3]), points, answers, hyperparameters(0.1), AnalyticSettings(compared=True))
     assert torch.equal(best.gate(x), torch.tensor([1.0, 0.0]).double().expand(200, 2))
     assert best.residual.square().mean().sqrt().item() == pytest.approx(0.1)
+
+
+def measure_taken(squared: Tensor, monkeypatch: pytest.MonkeyPatch) -> AnalyticSettings | None:
+    """What is taken if gates by squared errors have these losses, others a loss of 2, and single experts one of 1."""
+    y = torch.zeros(len(squared)).double()
+    points = LabelledSet(X=torch.linspace(0, 1, len(y)).double()[:, None], y=y, weight=torch.ones_like(y))
+    monkeypatch.setattr(gate_choice, "held_out_losses", lambda *given: squared if given[-1].squared else y + 2.0)
+    answers = answers_with_errors(torch.ones(2, len(y)).double(), y)
+    return best_gate(features(12, [0.3]), points, answers, hyperparameters(0.1), AnalyticSettings()).measure
+
+
+def test_one_expert_has_to_be_better_than_gates_with_any_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss of 1.1 that one label is to blame for is neither better than 2 nor worse than 1 by a standard error."""
+    rare = torch.where(torch.arange(200) == 0, 1.1 * 200, 0.0).double()
+    taken = measure_taken(rare, monkeypatch)
+    assert taken is not None
+    assert taken.squared
+    assert measure_taken(torch.full_like(rare, 2.0), monkeypatch) is None
 
 
 def test_experts_that_differ_by_place_share_the_points() -> None:
