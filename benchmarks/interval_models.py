@@ -7,7 +7,6 @@ Only the mixture heeds the weights.
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import signature
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from lobal.mixture.estimator import MixtureRegressor
 LEVEL = 0.95  # of the intervals
 TAILS = (0.5 - LEVEL / 2.0, 0.5 + LEVEL / 2.0)
 HALF_WIDTH = float(norm.ppf(TAILS[1]))  # of a normal interval, in standard deviations
+LARGEST_OF_SCIKIT_LEARN = 1000
 RESTARTS = 2  # of the optimisation of scikit-learn's processes
 TREES = 200
 LEAF = 5  # training labels in a leaf at least, as in quantregForest: quantiles need several
@@ -58,8 +58,6 @@ def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], weight: Float[nda
 
     def predict(X_test: Float[ndarray, "m d"]) -> Prediction:
         found = normal(*predicted(X_test, return_std=True), validation_error=model.validation_error_)
-        if "return_interval" not in signature(predicted).parameters:  # versions without intervals
-            return found
         _, lower, upper = predicted(X_test, return_interval=LEVEL)
         return found._replace(lower=lower, upper=upper)
 
@@ -74,7 +72,9 @@ def process(
     *,
     radial: Callable[..., Any],
 ) -> Predict:
-    """scikit-learn's Gaussian process, one width per column."""
+    """scikit-learn's Gaussian process, one width per column; GPyTorch's where that would take an hour."""
+    if len(y) > LARGEST_OF_SCIKIT_LEARN:
+        return large_process(X, y, smooth=radial is RBF)
     widths = radial(np.ones(X.shape[1]), (1e-2, 1e3))
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * widths + WhiteKernel(0.1, (1e-8, 1e1))
     model = make_pipeline(
@@ -85,6 +85,45 @@ def process(
         warnings.simplefilter("ignore", ConvergenceWarning)  # widths of columns that do not matter reach their bound
         model.fit(X, y)
     return lambda X_test: normal(*model.predict(X_test, return_std=True))
+
+
+def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: bool) -> Predict:
+    """GPyTorch's exact process of greatest marginal likelihood, one width per column, without priors."""
+    import gpytorch  # heavy, and needed for the largest sets only
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    scaler, centre, scale = StandardScaler().fit(X), y.mean(), y.std()
+
+    def tensor(values: Float[ndarray, "..."]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float64, device=device)
+
+    d = X.shape[1]
+    radial = (
+        gpytorch.kernels.RBFKernel(ard_num_dims=d) if smooth else gpytorch.kernels.MaternKernel(2.5, ard_num_dims=d)
+    )
+    noise = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-8))
+    model = SingleTaskGP(
+        tensor(scaler.transform(X)),
+        tensor((y - centre) / scale)[:, None],
+        likelihood=noise,
+        covar_module=gpytorch.kernels.ScaleKernel(radial),
+        outcome_transform=None,
+    ).to(device)
+    # Factorisations, as scikit-learn computes, instead of conjugate gradients.
+    exact = gpytorch.settings.max_cholesky_size(len(y) + 1)
+    with exact:
+        fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))
+
+    def predict(X_test: Float[ndarray, "m d"]) -> Prediction:
+        with exact, torch.no_grad():
+            posterior = model.posterior(tensor(scaler.transform(X_test)), observation_noise=True)
+            mean, variance = (part[:, 0].cpu().numpy() for part in (posterior.mean, posterior.variance))
+        return normal(centre + scale * mean, scale * np.sqrt(variance))
+
+    return predict
 
 
 def quantile_forest(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], _: Float[ndarray, " n"], seed: int) -> Predict:
