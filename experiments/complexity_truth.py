@@ -153,7 +153,7 @@ def run(n: int, seed: int, *, functions: Sequence[str]) -> Result:
 def correlation_figure(record: dict[str, Any], functions: Sequence[str]) -> matplotlib.figure.Figure:
     """Rank correlation against the number of labels, one panel per number of columns."""
     columns = sorted({KNOWN[name].columns for name in functions})
-    figure = matplotlib.figure.Figure(figsize=(2.8 * len(columns), 3.6), layout="constrained")
+    figure = matplotlib.figure.Figure(figsize=(2.6 * len(columns), 4.4), layout="constrained")
     sizes = [entry["n"] for entry in record["summary"]]
     for axes, d in zip(figure.subplots(1, len(columns), sharey=True, squeeze=False)[0], columns, strict=True):
         names = [name for name in functions if KNOWN[name].columns == d]
@@ -167,7 +167,7 @@ def correlation_figure(record: dict[str, Any], functions: Sequence[str]) -> matp
         axes.set_xticks(sizes, labels=[str(n) for n in sizes], fontsize="small")
         axes.minorticks_off()
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.22))
     lowest = min(entry[f"rank_{name}"]["mean"] for entry in record["summary"] for name in functions)
     figure.axes[0].set(ylabel="rank correlation with the truth", ylim=(min(lowest, 0.0) - 0.1, 1.02))
     return figure
