@@ -4,7 +4,8 @@ The paper trains a single sparse GP for these initial values (Appendix, "Design 
 marginal likelihood of the labels in independent neighbourhoods times a prior of the widths, which needs no learning
 rate. The likelihood has several maxima, and two of them matter: the labels are a smooth function and noise, or a rapid
 function with little noise. A small region of rapid change is noise in the first and all there is in the second. So the
-search starts from both, and with all points again, since a few show nothing of a small region.
+search starts from both, and with all points again, since a few show nothing of a small region. Maxima are compared by
+how well they predict labels from the others: the evidence pays for what is rapid everywhere, the mixture does not.
 """
 
 import math
@@ -80,7 +81,7 @@ def fit_global_expert(
     search = Search([few], units, gaussian if kernel is None else kernel)
     starts = [np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(search)]
     found = [search.run(start, ITERATIONS) for start in starts]
-    best = min(found, key=search.loss)
+    best = max(found, key=search.left_out_likelihood)
     if len(subset) > len(few):
         scaled = subset.X / units.bandwidth(units.tensor(best))
         search = replace(search, samples=[subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)])
@@ -120,14 +121,14 @@ def _best_kernel(search: "Search", best: np.ndarray, *, short: np.ndarray) -> tu
 
 
 def _polished(search: "Search", found: Sequence[np.ndarray], best: np.ndarray, *, short: np.ndarray) -> np.ndarray:
-    """The parameters of greatest evidence on all points, from those found with a few, and from the short start again.
+    """The parameters found with all points, from those found with a few, and from the short start again.
 
     The optimum of a few points without noise may be far from that of all points: more noise helps to get there.
     """
     noisier = [np.concatenate([best[:2], [max(best[2], noise)], best[3:]]) for noise in (-math.inf, -7.0, -4.0)]
     starts = [min(noisier, key=search.loss), short]
     starts += [other for other in found if min(np.abs(other - start).max() for start in [best, *starts]) > DISTINCT]
-    best = min((search.run(start, COMPARED) for start in starts), key=search.loss)
+    best = max((search.run(start, COMPARED) for start in starts), key=search.left_out_likelihood)
     return search.run(best, POLISHING + len(best) - 3 - COMPARED)
 
 
