@@ -4,8 +4,9 @@ The paper trains a single sparse GP for these initial values (Appendix, "Design 
 marginal likelihood of the labels in independent neighbourhoods times a prior of the widths, which needs no learning
 rate. The likelihood has several maxima, and two of them matter: the labels are a smooth function and noise, or a rapid
 function with little noise. A small region of rapid change is noise in the first and all there is in the second. So the
-search starts from both, and with all points again, since a few show nothing of a small region. Maxima are compared by
-how well they predict labels from the others: the evidence pays for what is rapid everywhere, the mixture does not.
+search starts from both, and with all points again, since a few show nothing of a small region. With all points, maxima
+are compared by how well they predict labels from the others: the evidence pays for a function that is rapid everywhere,
+the mixture does not. With a few, such predictions are better the more widths have been fitted to them.
 """
 
 import math
@@ -81,7 +82,7 @@ def fit_global_expert(
     search = Search([few], units, gaussian if kernel is None else kernel)
     starts = [np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(search)]
     found = [search.run(start, ITERATIONS) for start in starts]
-    best = max(found, key=search.left_out_likelihood)
+    best = min(found, key=search.loss)
     if len(subset) > len(few):
         scaled = subset.X / units.bandwidth(units.tensor(best))
         search = replace(search, samples=[subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)])
