@@ -83,7 +83,7 @@ def kl(task: DrawTask) -> Int[Tensor, " b"]:
 
     def choice(shortlist: Shortlist) -> Int[ndarray, " b"]:
         scaled, random = shortlist.standardised(), np.random.default_rng(shortlist.seed)
-        (_, scale, noise), widths, _ = fitted_process(scaled)
+        (_, scale, noise), widths, *_ = fitted_process(scaled)
         kernel = ConstantKernel(scale.item()) * RBF(widths.numpy()) + WhiteKernel(noise.item())
         labelled = random.permutation(len(scaled.y))[:LABELS_KL]
         compared = random.permutation(scaled.X)[:COMPARED]

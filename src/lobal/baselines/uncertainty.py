@@ -45,7 +45,7 @@ def gp_variance(task: DrawTask) -> Int[Tensor, " b"]:
         scaled = shortlist.standardised()
         X, known = torch.from_numpy(scaled.X), torch.from_numpy(scaled.known)
         one = torch.ones(1, dtype=torch.float64)
-        hyperparameters, bandwidth, _ = fitted_process(scaled)
+        hyperparameters, bandwidth, *_ = fitted_process(scaled)
         processes = Covariances(
             bandwidths=one, shared_bandwidth=bandwidth, scale=hyperparameters.scale, kernel=gaussian
         )

@@ -57,6 +57,9 @@ class GlobalExpert(NamedTuple):
     hyperparameters: Hyperparameters
     bandwidth: Float[Tensor, " d"]
     kernel: Kernel
+    rougher: "GlobalExpert | None" = (
+        None  # of the Matern kernel that predicts labels better from the others, if one does
+    )
 
 
 def fit_global_expert(
@@ -70,8 +73,8 @@ def fit_global_expert(
     """The single-scale GP of greatest marginal likelihood of (a subset of) the points.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
-    of it, or one per column if `anisotropic`. Known noise variances stay as they are. Without a `kernel`, it is the one
-    that predicts labels best from the others.
+    of it, or one per column if `anisotropic`. Known noise variances stay as they are. Without a `kernel` it is the
+    Gaussian, beside a `rougher` one that a single process may need where a mixture does not.
     """
     n_widths = len(unit) if anisotropic else 1
     size = WITH_ONE_WIDTH if n_widths == 1 else LARGEST_SUBSET
@@ -87,9 +90,11 @@ def fit_global_expert(
         scaled = subset.X / units.bandwidth(units.tensor(best))
         search = replace(search, samples=[subset[rows] for rows in neighbourhoods(scaled, LARGEST_NEIGHBOURHOOD)])
         best = _polished(search, found, best, short=starts[-1])
-    if kernel is None:
-        search, best = _best_kernel(search, best, short=starts[-1])
-    return units.expert(best, points, search.kernel)
+    expert = units.expert(best, points, search.kernel)
+    if kernel is not None:
+        return expert
+    search, best = _best_kernel(search, best, short=starts[-1])
+    return expert if search.kernel is gaussian else expert._replace(rougher=units.expert(best, points, search.kernel))
 
 
 def searched_again(

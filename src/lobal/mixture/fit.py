@@ -51,7 +51,8 @@ def fit_mixture(
 ) -> FittedMixture:
     """A mixture trained on the data by the engine that `settings.training` belongs to."""
     start = global_start(data.points, settings, generator)
-    return engine_for(settings.training).fit_mixture(data, start, progress)._replace(start=start)
+    fitted = engine_for(settings.training).fit_mixture(data, start, progress)
+    return fitted if fitted.start is not None else fitted._replace(start=start)
 
 
 def fit_with_estimated_noise(

@@ -32,6 +32,7 @@ class Start:
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
     global_bandwidth: Float[Tensor, " d"]
     kernel: Kernel  # of the experts
+    rougher: "Start | None" = None  # the same with a Matern kernel, if a single Gaussian process is better with one
 
     def searched_again(self, points: LabelledSet) -> "Start":
         """The same start with the global expert of other points, near this one; what was given stays."""
@@ -96,6 +97,7 @@ def _start(expert: GlobalExpert, settings: MixtureSettings, generator: torch.Gen
         shared_bandwidth=expert.bandwidth if shared is None else shared,
         global_bandwidth=expert.bandwidth,
         kernel=expert.kernel,
+        rougher=None if expert.rougher is None else _start(expert.rougher, settings, generator),
     )
 
 

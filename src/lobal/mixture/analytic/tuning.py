@@ -44,7 +44,7 @@ def tuned_analytic(data: TrainingData, settings: MixtureSettings, generator: tor
     best = least if is_better(losses[least], losses[0]) else 0
     found = replace(
         settings,
-        kernel=start.kernel,
+        kernel=mixture.kernel,
         training=candidates[best],
         bandwidths=mixture.bandwidths,
         shared_bandwidth=mixture.shared_bandwidth,
