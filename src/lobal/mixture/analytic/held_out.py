@@ -7,8 +7,7 @@ the other folds. Labels are then predicted from all others, with what was tuned 
 labels but one costs no accuracy, as plain cross-validation does. Ladder, kernel, width and measure of the gate stay.
 
 With more labels than a neighbourhood holds, experts are fitted to neighbourhoods, whose labels are predicted worse at
-their borders, and they are exact where those of the mixture may be sparse. The ratio of nested and plain errors is
-hardly affected, and corrects the plain predictions.
+their borders. The ratio of nested and plain errors is hardly affected, and corrects the plain predictions.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import scale_inputs
-from lobal.experts.exact import ExactExperts, neighbourhoods
+from lobal.experts.exact import neighbourhoods
 from lobal.experts.interface import Posterior
 from lobal.experts.leave_one_out import LeaveOneOut, leave_one_out_among_neighbours, relative_weights
 from lobal.mixture.analytic.exact import NEIGHBOURS
@@ -43,14 +42,17 @@ def held_out_predictions(fitted: FittedMixture, points: LabelledSet) -> MixtureP
         return plain
     groups = neighbourhoods(scale_inputs(points.X, fitted.mixture.shared_bandwidth), NEIGHBOURS)
     nested = _nested(fitted, fitted.start, points, groups)
-    if len(groups) == 1 and isinstance(fitted.mixture.experts, ExactExperts):
+    if len(groups) == 1:
         return nested
     noise = _noise(fitted.mixture, points)
     everywhere = torch.ones_like(points.y, dtype=torch.bool)
     predictions = _left_out(fitted.mixture, fitted.start, noise, points, groups)
     among_neighbours = _gated(fitted.mixture, _channel(fitted.mixture), predictions, points, everywhere, noise)
     growth = [_mean_squares(each, points, noise) for each in (nested, among_neighbours)]
-    error, score = growth[0][0] / growth[1][0], growth[0][1] / growth[1][1]
+    # Labels that are all alike are predicted without any error, which does not grow.
+    error, score = (
+        torch.where(plainly > 0, nestedly / plainly, 1.0) for nestedly, plainly in zip(*growth, strict=True)
+    )
     mean = points.y - error.sqrt() * (points.y - plain.mean)
     variance = (plain.variance + noise) * error / score - noise
     return MixturePrediction(mean, variance.clamp_min(0.0))
