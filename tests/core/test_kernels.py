@@ -12,6 +12,7 @@ from lobal.core.kernels import (
     WhitenedFeatures,
     gaussian,
     gram_matrices,
+    kernel_and_slope,
     kernel_matrix,
     kernel_named,
     rows_at_once,
@@ -36,6 +37,22 @@ def test_kernel_agrees_with_gpytorch(name: str, generator: torch.Generator) -> N
     oracle.double().lengthscale = tensor(0.7)
     ours = KERNELS[name](squared_distances(A, B) / 0.7**2)
     torch.testing.assert_close(ours, oracle(A, B).to_dense().detach(), **EXACT)
+
+
+@every_kernel
+def test_slope_of_a_kernel_is_its_derivative(name: str, generator: torch.Generator) -> None:
+    squared = uniform(generator, 7, 5).requires_grad_()
+    value, slope = kernel_and_slope(squared.detach(), KERNELS[name])
+    oracle = KERNELS[name](squared)
+    torch.testing.assert_close(value, oracle.detach(), **EXACT)
+    torch.testing.assert_close(slope, torch.autograd.grad(oracle.sum(), squared)[0], **EXACT)
+
+
+@every_kernel
+def test_slope_of_a_kernel_is_finite_at_zero(name: str) -> None:
+    value, slope = kernel_and_slope(tensor(0.0), KERNELS[name])
+    assert value.item() == 1.0
+    assert torch.isfinite(slope).all()
 
 
 @every_kernel

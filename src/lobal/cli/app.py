@@ -40,7 +40,7 @@ def lobal(
 
 @app.command()
 def demo(
-    n: Annotated[int, typer.Option(min=SMALLEST_DEMO, help="Labels at the end of each campaign.")] = 1024,
+    n: Annotated[int, typer.Option(min=SMALLEST_DEMO, help="Labels at the end of each campaign.")] = 512,
     seeds: Annotated[int, typer.Option(min=1, help="Number of repetitions.")] = 5,
     output: Annotated[Path, typer.Option(help="Folder for figures and report.")] = Path("out/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
@@ -49,7 +49,7 @@ def demo(
 
     Campaigns double their labels three times; the active one chooses the inputs by local complexity. The table compares
     their errors; rho is the share of the random labels that reach the same error. **overview.png** shows the fitted
-    model and **report.html** the campaign. The demo takes about a minute and a half on two cores.
+    model and **report.html** the campaign. The demo takes about a minute on two cores.
 
     Example: **lobal demo --n 1024 --seeds 1 --output out/demo**
     """

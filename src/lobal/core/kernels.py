@@ -49,6 +49,28 @@ def matern52(squared_distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape
 KERNELS: dict[str, Kernel] = {"gaussian": gaussian, "matern12": matern12, "matern32": matern32, "matern52": matern52}
 
 
+def kernel_and_slope(
+    squared_distance: Float[Tensor, "*shape"], kernel: Kernel
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """A kernel of `KERNELS` and its derivative by the squared distance, which is zero where there is none."""
+    if kernel is gaussian:
+        value = gaussian(squared_distance)
+        return value, -0.5 * value
+    r = squared_distance.sqrt()
+    if kernel is matern12:
+        value = torch.exp(-r)
+        return value, torch.where(r > 0, -0.5 * value / r, 0.0)
+    if kernel is matern32:
+        s = math.sqrt(3.0) * r
+        decay = torch.exp(-s)
+        return (1.0 + s) * decay, -1.5 * decay
+    assert kernel is matern52
+    s = math.sqrt(5.0) * r
+    decay = torch.exp(-s)
+    linear = (1.0 + s) * decay
+    return torch.addcmul(linear, decay, squared_distance, value=5.0 / 3.0), (-5.0 / 6.0) * linear
+
+
 def kernel_named(name: str) -> Kernel:
     """The kernel of that name, one of `KERNELS`."""
     if name not in KERNELS:

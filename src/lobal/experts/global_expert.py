@@ -22,9 +22,9 @@ from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
-from lobal.core.kernels import Kernel, gaussian, matern32, matern52, squared_distances
+from lobal.core.kernels import Kernel, gaussian, kernel_and_slope, matern32, matern52, squared_distances
 from lobal.core.linalg import safe_cholesky
-from lobal.experts.exact import ExactExperts, exact_experts, label_covariances, neighbourhoods
+from lobal.experts.exact import ExactExperts, exact_experts, neighbourhoods
 from lobal.experts.interface import Hyperparameters
 
 # More labels hardly change the hyperparameters. With one bandwidth to learn, fewer are enough, in one neighbourhood;
@@ -201,7 +201,7 @@ class Search:
 
     def loss_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The same, and its gradient."""
-        leaf = self.units.tensor(theta).requires_grad_()
+        leaf = self.units.tensor(theta)
         total, gradient = _log_prior_and_slope(theta)
         for sample in self.samples:
             value, slope = _evidence_and_slope(leaf, sample, self.units, self.kernel)
@@ -234,25 +234,35 @@ def _log_prior_and_slope(theta: np.ndarray) -> tuple[float, np.ndarray]:
     return float(-np.log1p(np.square(deviation / WIDTH_SCALE)).sum()), gradient
 
 
+@torch.no_grad()
 def _evidence_and_slope(
-    leaf: Float[Tensor, " k"], sample: LabelledSet, units: Units, kernel: Kernel
+    theta: Float[Tensor, " k"], sample: LabelledSet, units: Units, kernel: Kernel
 ) -> tuple[float, np.ndarray]:
     """The log marginal likelihood and its gradient.
 
-    With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is (a a^T - C^-1) / 2: one inverse instead of
-    a differentiated factorisation.
+    With C = lambda K + diag(v) and a = C^-1 (y - mu) the derivative in C is S / 2, S = a a^T - C^-1. In the logarithmic
+    width of a column with scaled inputs z it is -lambda sum_ij S_ij k'_ij (z_i - z_j)^2, where k' is the kernel's
+    derivative by the squared distance.
     """
-    hyperparameters = units.hyperparameters(leaf, sample.noise)
-    one = torch.ones_like(units.spread)[None]
-    scaled = sample.X / units.bandwidth(leaf)
-    C = label_covariances(squared_distances(scaled, scaled), hyperparameters, one, kernel)[0]
-    residual = sample.y - hyperparameters.mean
-    with torch.no_grad():
-        factor = safe_cholesky(C).lower
-        weights = torch.cholesky_solve(residual[:, None], factor)[:, 0]
-        evidence = -0.5 * (residual @ weights + 2.0 * factor.diagonal().log().sum())
-        slope = 0.5 * (torch.outer(weights, weights) - torch.cholesky_inverse(factor))
-    (gradient,) = torch.autograd.grad([C, residual], leaf, [slope, -weights])
+    mean, scale, noise = units.hyperparameters(theta, sample.noise)
+    scaled = sample.X / units.bandwidth(theta)
+    centred = scaled - scaled.mean(dim=0)
+    K, kernel_slope = kernel_and_slope(squared_distances(centred, centred), kernel)
+    C = scale * K
+    C.diagonal().add_(noise)
+    factor = safe_cholesky(C, in_place=True).lower
+    residual = sample.y - mean
+    weights = torch.cholesky_solve(residual[:, None], factor)[:, 0]
+    evidence = -0.5 * (residual @ weights + 2.0 * factor.diagonal().log().sum())
+    S = torch.cholesky_inverse(factor).mT.neg_().addr_(weights, weights)  # transposed: row by row, as K
+    by_mean, by_scale = weights.sum() * units.spread.sqrt(), 0.5 * scale * (S * K).sum()
+    by_noise = 0.5 * (S.diagonal() * noise).sum() if sample.noise is None else torch.zeros_like(by_mean)
+    slopes = S.mul_(kernel_slope)
+    # sum_ij G_ij (z_i - z_j)^2 = 2 sum_i z_i (z_i sum_j G_ij - (G z)_i)
+    by_widths = -2.0 * scale * (centred * (centred * slopes.sum(dim=1, keepdim=True) - slopes @ centred)).sum(dim=0)
+    if len(theta) == 4:  # one width of all columns
+        by_widths = by_widths.sum(dim=0, keepdim=True)
+    gradient = torch.cat([torch.stack([by_mean, by_scale, by_noise]), by_widths])
     return evidence.item(), gradient.cpu().numpy()
 
 
