@@ -21,11 +21,12 @@ from numpy import ndarray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks.calibration_tables import DESIGNS, Fit, print_tables, read_record
-from benchmarks.interval_models import MODELS, PROCESSES, Prediction
+from benchmarks.interval_models import MODELS, PROCESSES, Prediction, mixture
 from experiments.patch_size import PATCHES
 from experiments.peers.campaigns import LARGEST_SHARE, Task, append_missing, results_as_they_come, stages
 from experiments.peers.problems import DECISION, REPORT, Problem, problem, sampled
 from experiments.repetitions import FirstSeed, Jobs, Seeds
+from lobal.active.mixture_surrogate import TEST_INPUTS
 from lobal.cli.checks import plain_errors
 
 SIZES = (30, 60, 120, 240, 500, 800, 2000)
@@ -33,7 +34,7 @@ PROBLEMS = (*DECISION, *REPORT, *PATCHES)
 LARGEST_OF_PROCESSES = 800  # active labels of scikit-learn's processes: 2000 take minutes
 # Standard deviations below this share of the labels' count as that: leaves of equal labels have none at all.
 SMALLEST_SD = 1e-3
-DRAW = 3  # random stream of the labels
+DRAW, INPUTS = 3, 4  # random streams of the labels and of inputs without labels
 
 
 class Labels(NamedTuple):
@@ -64,6 +65,14 @@ def random_labels(case: Problem, n: int, seed: int) -> Labels:
     return Labels(rows, case.importance[rows])
 
 
+def unlabelled(case: Problem, labels: Labels, seed: int) -> Float[ndarray, "m d"]:
+    """Other inputs of the pool, drawn by the problem's importance, as a learner gives them to its model."""
+    weight = np.broadcast_to(case.importance, len(case.y)).astype(float)
+    weight[labels.rows] = 0.0
+    rows = np.random.default_rng([seed, INPUTS]).choice(len(weight), TEST_INPUTS, p=weight / weight.sum())
+    return np.asarray(case.X[rows], dtype=np.float64)
+
+
 def campaign(task: Campaign, *, data: Path, largest: int) -> dict[str, Any]:
     """The labels of a campaign at every size up to the largest."""
     torch.set_num_threads(1)
@@ -89,14 +98,16 @@ def figures(found: Prediction, case: Problem) -> dict[str, float | None]:
 def run(task: Fit, *, data: Path, labelled: Labelled) -> dict[str, Any]:
     """One fit: its figures and its CPU seconds."""
     torch.set_num_threads(1)
-    case = case_of(task.problem, task.seed, data)
+    case, model = case_of(task.problem, task.seed, data), MODELS[task.model]
     if task.design == "active":
         labels = labelled[Campaign(task.problem, task.seed)][task.n]
+        if model is mixture:
+            model = partial(mixture, test_inputs=unlabelled(case, labels, task.seed))
     else:
         labels = random_labels(case, task.n, task.seed)
     with threadpool_limits(1):
         begun = time.process_time()
-        predict = MODELS[task.model](case.X[labels.rows], case.y[labels.rows], labels.weight, task.seed)
+        predict = model(case.X[labels.rows], case.y[labels.rows], labels.weight, task.seed)
         seconds = time.process_time() - begun
         found = predict(np.asarray(case.X_test, dtype=np.float64))
     return {**task._asdict(), **figures(found, case), "seconds": round(seconds, 2)}

@@ -28,6 +28,7 @@ TAILS = (0.5 - LEVEL / 2.0, 0.5 + LEVEL / 2.0)
 HALF_WIDTH = float(norm.ppf(TAILS[1]))  # of a normal interval, in standard deviations
 LARGEST_OF_SCIKIT_LEARN = 1000
 RESTARTS = 2  # of the optimisation of scikit-learn's processes
+ITERATIONS = 200  # of GPyTorch's
 TREES = 200
 LEAF = 5  # training labels in a leaf at least, as in quantregForest: quantiles need several
 
@@ -51,9 +52,16 @@ def normal(mean: Float[ndarray, " m"], sd: Float[ndarray, " m"], **more: float) 
     return Prediction(mean, sd, mean - HALF_WIDTH * sd, mean + HALF_WIDTH * sd, **more)
 
 
-def mixture(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], weight: Float[ndarray, " n"], seed: int) -> Predict:
+def mixture(
+    X: Float[ndarray, "n d"],
+    y: Float[ndarray, " n"],
+    weight: Float[ndarray, " n"],
+    seed: int,
+    *,
+    test_inputs: Float[ndarray, "k d"] | None = None,
+) -> Predict:
     """lobal's default model, with its own interval."""
-    model = MixtureRegressor(random_state=seed).fit(X, y, sample_weight=weight)
+    model = MixtureRegressor(random_state=seed).fit(X, y, sample_weight=weight, test_inputs=test_inputs)
     predicted: Any = model.predict
 
     def predict(X_test: Float[ndarray, "m d"]) -> Prediction:
@@ -91,8 +99,8 @@ def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: 
     """GPyTorch's exact process of greatest marginal likelihood, one width per column, without priors."""
     import gpytorch  # heavy, and needed for the largest sets only
     import torch
-    from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
+    from botorch.optim.fit import fit_gpytorch_mll_scipy
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     scaler, centre, scale = StandardScaler().fit(X), y.mean(), y.std()
@@ -104,7 +112,7 @@ def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: 
     radial = (
         gpytorch.kernels.RBFKernel(ard_num_dims=d) if smooth else gpytorch.kernels.MaternKernel(2.5, ard_num_dims=d)
     )
-    noise = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-8))
+    noise = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-6))
     model = SingleTaskGP(
         tensor(scaler.transform(X)),
         tensor((y - centre) / scale)[:, None],
@@ -115,7 +123,9 @@ def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: 
     # Factorisations, as scikit-learn computes, instead of conjugate gradients.
     exact = gpytorch.settings.max_cholesky_size(len(y) + 1)
     with exact:
-        fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model))
+        likelihood = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+        fit_gpytorch_mll_scipy(likelihood.train(), options={"maxiter": ITERATIONS})
+        model.eval()
 
     def predict(X_test: Float[ndarray, "m d"]) -> Prediction:
         with exact, torch.no_grad():

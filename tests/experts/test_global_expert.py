@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def search_on(points: LabelledSet, *parts: LabelledSet, kernel: Kernel = gaussia
     return Search(parts or [points], Units.of(points.y, points.X.std(0)), kernel)
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values())
+@pytest.mark.parametrize("kernel", [gaussian, matern52, matern32])
 @pytest.mark.parametrize("n_widths", [1, 2])
 @pytest.mark.parametrize("is_noise_known", [False, True])
 def test_the_gradient_of_the_evidence_is_that_of_finite_differences(

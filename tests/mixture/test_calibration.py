@@ -221,3 +221,34 @@ def test_levels_that_are_no_probabilities_are_refused(model: MixtureRegressor, l
 def test_intervals_come_alone(model: MixtureRegressor, other: str) -> None:
     with pytest.raises(ValueError, match=rf"at most one of .* got {other} and return_interval; call once for each"):
         model.predict(GRID, return_interval=0.9, **{other: True})
+
+
+# The error to expect.
+
+
+def test_expected_errors_are_to_deviations_as_the_scores_say() -> None:
+    error, uncertain = calibration(torch.full((20,), 2.0)).expected_error(np.array([1.0, 7.0]))
+    assert error == pytest.approx(2.0 * 5.0)
+    assert uncertain == 0.0
+
+
+def test_labels_without_errors_lead_to_none() -> None:
+    assert calibration(torch.zeros(5)).expected_error(np.ones(3)) == (0.0, 0.0)
+
+
+def test_errors_of_labels_on_a_grid_are_those_of_new_inputs_if_these_are_known() -> None:
+    """Labels at equal distances are further from each other than new inputs are from them."""
+    X = (np.arange(40)[:, None] + 0.5) / 40
+    inputs = np.random.default_rng(0).random((300, 1))
+    y, y_new = np.sin(40.0 * X[:, 0] ** 2), np.sin(40.0 * inputs[:, 0] ** 2)
+    left_out, informed = quick().fit(X, y), quick().fit(X, y, test_inputs=inputs)
+    error = np.sqrt(np.mean(np.square(informed.predict(inputs) - y_new)))
+    assert abs(math.log(informed.validation_error_ / error)) < 0.5 * abs(math.log(left_out.validation_error_ / error))
+    assert 0.0 < informed.validation_standard_error_ < informed.validation_error_
+    np.testing.assert_array_equal(informed.predict(inputs), left_out.predict(inputs))
+
+
+def test_validation_labels_come_before_test_inputs() -> None:
+    X, y = wave(60)
+    models = [quick().fit(X, y, validation=(GRID, truth(GRID)), test_inputs=inputs) for inputs in (None, GRID)]
+    assert models[0].validation_error_ == models[1].validation_error_

@@ -58,3 +58,15 @@ def test_a_saved_model_has_the_kernel_that_was_chosen(rough: MixtureRegressor, t
     again = MixtureRegressor.load(tmp_path / "model.lobal")
     assert again.mixture_.kernel is rough.mixture_.kernel
     np.testing.assert_allclose(again.predict(GRID), rough.predict(GRID))
+
+
+def test_local_bandwidths_are_measured_by_gaussian_experts(rough: MixtureRegressor, tmp_path: Path) -> None:
+    gaussian_only = quick(kernel="gaussian").fit(x, kinks(x))
+    np.testing.assert_allclose(rough.local_bandwidth(GRID), gaussian_only.local_bandwidth(GRID))
+    rough.save(tmp_path / "model.lobal")
+    again = MixtureRegressor.load(tmp_path / "model.lobal")
+    np.testing.assert_array_equal(again.local_bandwidth(GRID), rough.local_bandwidth(GRID))
+
+
+def test_local_bandwidths_of_a_kernel_that_is_given_are_its_own() -> None:
+    assert quick(kernel="matern52").fit(x, kinks(x)).mixture_.other_ruler is None

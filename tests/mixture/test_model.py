@@ -63,7 +63,7 @@ def test_uncertainty_is_the_gate_weighted_variance(mixture: Mixture) -> None:
 def test_local_bandwidth_is_the_gate_weighted_geometric_mean(mixture: Mixture) -> None:
     X = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
     expected = BANDWIDTHS.expand(9, -1).pow(mixture.gate(X)).prod(1)
-    assert torch.allclose(mixture.local_bandwidth(X), expected)
+    assert torch.allclose(mixture.ruler.local_bandwidth(X), expected * bandwidth_volume(mixture.shared_bandwidth))
 
 
 @pytest.mark.parametrize("form", ["number", "diagonal", "matrix"])

@@ -16,6 +16,7 @@ from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.kernels import scale_inputs, squared_distances
+from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.tuning_record import decisions_as_json
@@ -23,6 +24,7 @@ from lobal.mixture.tuning_record import decisions_as_json
 SMOOTHNESS = (
     "math.inf for a smooth target; lobal.MixtureRegressor(smoothness='estimate').fit(X, y).smoothness_ is a number too"
 )
+TEST_INPUTS = 512  # for which the error is computed
 
 
 @final
@@ -92,6 +94,7 @@ class MixtureSurrogate(Surrogate):
     def fit(self, task: FitTask) -> FittedMixtureSurrogate:
         """Inducing points follow sqrt(p_k LFC_k-1)."""
         validation = None if task.validation is None else (task.validation.X, task.validation.y)
+        test_inputs = unlabelled_inputs(task)
 
         def fitted(numbers: Mapping[str, int]) -> MixtureRegressor:
             model: MixtureRegressor = clone(self.model).set_params(
@@ -101,7 +104,12 @@ class MixtureSurrogate(Surrogate):
                 **numbers,
             )
             return model.fit(
-                task.X, task.y, sample_weight=task.weight, inducing_weight=task.inducing_weight, validation=validation
+                task.X,
+                task.y,
+                sample_weight=task.weight,
+                inducing_weight=task.inducing_weight,
+                validation=validation,
+                test_inputs=test_inputs,
             )
 
         model = fitted(task.numbers)
@@ -150,3 +158,13 @@ class MixtureSurrogate(Surrogate):
         shown = {name: "a function" if callable(value) else value for name, value in options.items()}
         changed = {name: value for name, value in shown.items() if value != defaults.get(name)}
         return changed | ({"shrink_inducing": True} if self.shrink_inducing else {})
+
+
+def unlabelled_inputs(task: FitTask) -> Float[ndarray, "m d"] | None:
+    """Inputs drawn from the test density, except those that have labels; none if all have."""
+    candidates = task.candidates
+    weight = candidates.test_density / candidates.pool_density
+    rows = drawn_rows(weight, TEST_INPUTS, generator=candidates.generator(task.seed, task.step))
+    inputs, labelled = candidates.inputs_at(rows), {row.tobytes() for row in task.X}
+    is_new = np.array([row.tobytes() not in labelled for row in inputs])
+    return inputs[is_new] if is_new.any() else None

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy import ndarray
 from torch import Tensor
+
+from lobal.core.comparison import standard_error
 
 
 @final
@@ -45,6 +49,18 @@ class Calibration:
     def factor(self) -> float:
         """By how much standard deviations are too small: the root of the mean squared score, at least one."""
         return max(1.0, math.sqrt((self.weights @ self.scores.square()).item() / len(self.scores)))
+
+    def expected_error(self, deviation: Float[ndarray, " m"]) -> tuple[float, float]:
+        """The root mean squared error of new labels with the model's standard deviations, and its standard error.
+
+        Squared errors are to variances as at the training labels. Weights would count twice here: where new labels are
+        is in the deviations.
+        """
+        squares = self.scores.square()
+        mean, spread = squares.mean().item(), float(np.mean(np.square(deviation)))
+        error = math.sqrt(mean * spread)
+        # The error of a root is that of its square over twice the root.
+        return error, 0.5 * error * standard_error(squares) / mean if error > 0 else 0.0
 
     def half_width(self, level: float) -> float:
         """Half the width of an interval that contains a new label with that probability, in standard deviations.

@@ -24,7 +24,6 @@ from lobal.mixture.complete_fit import complete_fit
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
 from lobal.mixture.leave_one_out import left_out_prediction
-from lobal.mixture.model import bandwidth_volume
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
@@ -158,6 +157,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         noise_variance: ArrayLike | None = None,
         inducing_weight: ArrayLike | None = None,
         validation: tuple[ArrayLike, ArrayLike] | None = None,
+        test_inputs: ArrayLike | None = None,
     ) -> "MixtureRegressor":
         """Fit the mixture.
 
@@ -170,6 +170,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             validation: Inputs and labels on which `validation_error_` is measured and by which Adam decides when to
                 stop, instead of a share of X and y. They are used for nothing else. Without them, the analytic engine
                 measures the leave-one-out error.
+            test_inputs: Inputs that are drawn from the test density and have no labels, for which the analytic engine
+                computes the `validation_error_` to expect. Labels that were chosen far apart are harder to predict from
+                each other than new ones.
 
         Returns:
             The fitted model.
@@ -198,6 +201,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         hyperparameters = self.mixture_.experts.hyperparameters
         self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
         self.scale_ = self.label_scale_**2 * float(hyperparameters.scale)
+        if test_inputs is not None and validation is None and self.validation_standard_error_ is not None:
+            deviation = self._uncalibrated(self._inputs(test_inputs)).std
+            self.validation_error_, self.validation_standard_error_ = self.calibration_.expected_error(deviation)
         return self
 
     def predict(
@@ -353,9 +359,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.label_mean_, self.label_scale_
 
     def _prediction(self, inputs: Float[Tensor, "n d"], include_noise: bool) -> LabelPrediction:
-        prediction = in_label_units(self.mixture_.predict(inputs), self._units, self._noise(inputs))
-        prediction = prediction.widened(self.calibration_.factor)
+        prediction = self._uncalibrated(inputs).widened(self.calibration_.factor)
         return prediction if include_noise else prediction.of_the_function()
+
+    def _uncalibrated(self, inputs: Float[Tensor, "n d"]) -> LabelPrediction:
+        return in_label_units(self.mixture_.predict(inputs), self._units, self._noise(inputs))
 
     def _noise(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
         if self.noise_model_ is not None:
@@ -363,7 +371,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return known_noise(self.noise if callable(self.noise) else self.noise_, as_array(inputs))
 
     def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        return self.mixture_.local_bandwidth(inputs) * bandwidth_volume(self.mixture_.shared_bandwidth)
+        return self.mixture_.ruler.local_bandwidth(inputs)
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """Mean and standard deviation of the labels, intrinsic dimension of the inputs."""

@@ -28,6 +28,20 @@ class MixturePrediction(NamedTuple):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Ruler:
+    """What local bandwidths are measured by: a gate and its ladder of bandwidths."""
+
+    gate: Gate
+    bandwidths: Bandwidths  # sigma_l
+    shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
+
+    def local_bandwidth(self, X: Inputs) -> Float[Tensor, " n"]:
+        """sigma(x) |Sigma_E|^(1/d), Eq. (eq:gprLOB)."""
+        return local_bandwidth(self.gate(X), self.bandwidths) * bandwidth_volume(self.shared_bandwidth)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Mixture:
     """A fitted sparse mixture of Gaussian processes, Eq. (eq:fMoE)."""
 
@@ -35,6 +49,15 @@ class Mixture:
     gate: Gate
     bandwidths: Bandwidths  # sigma_l
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
+    # Of Gaussian experts, if those of another kernel predict better: a rough kernel takes rapid change for roughness,
+    # and its bandwidths hardly vary.
+    other_ruler: Ruler | None = None
+
+    @property
+    def ruler(self) -> Ruler:
+        """What local bandwidths are measured by."""
+        own = Ruler(gate=self.gate, bandwidths=self.bandwidths, shared_bandwidth=self.shared_bandwidth)
+        return own if self.other_ruler is None else self.other_ruler
 
     @property
     def kernel(self) -> Kernel:
@@ -69,10 +92,6 @@ class Mixture:
     def uncertainty(self, X: Inputs) -> Float[Tensor, " n"]:
         """MoGPU, Eq. (eq:MoGPU), less the label noise: the gate-weighted variance of the experts."""
         return gated_mean(self.gate(X), self.experts.posterior(X).variance)
-
-    def local_bandwidth(self, X: Inputs) -> Float[Tensor, " n"]:
-        """sigma(x), the factor of Sigma_E in the locally optimal bandwidth, Eq. (eq:gprLOB)."""
-        return local_bandwidth(self.gate(X), self.bandwidths)
 
 
 class FittedMixture(NamedTuple):

@@ -16,7 +16,7 @@ from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import COVARIANCES, SparseExperts
 from lobal.mixture.calibration import Calibration
 from lobal.mixture.gate import Gate, OrdinalGate, SoftmaxGate
-from lobal.mixture.model import Mixture
+from lobal.mixture.model import Mixture, Ruler
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.progress import Epoch
@@ -41,7 +41,7 @@ PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibra
 # Gates by their names in a file, each with the one field that is no tensor.
 GATES: dict[str, tuple[type[Gate], str]] = {"softmax": (SoftmaxGate, "kappa"), "ordinal": (OrdinalGate, "n_experts")}
 # In a file some tensors have other names.
-IN_FILES = {"shared_bandwidth": "shared"}
+IN_FILES = {"shared_bandwidth": "shared", "other_ruler": "ruler"}
 # Exact experts are conditioned again when they are loaded: O(L n^3) work instead of L n^2 numbers in the file. On the
 # same machine with as many threads predictions are the same to the bit, elsewhere up to rounding.
 NOT_SAVED = ("factor", "weights")
@@ -112,22 +112,25 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors by name, and the fields that say how to read them."""
-    gate, experts = mixture.gate, mixture.experts
-    kind, own = next((kind, own) for kind, (each, own) in GATES.items() if isinstance(gate, each))
-    gate_fields = {"kind": kind, "kernel": _name(gate.features.kernel), own: getattr(gate, own)}
+    experts, ruler = mixture.experts, mixture.other_ruler
+    gates = {"gate": mixture.gate} | ({} if ruler is None else {"ruler": ruler.gate})
     if isinstance(experts, SparseExperts):
         covariance = next(name for name, each in COVARIANCES.items() if isinstance(experts.covariance, each))
         expert_fields = {"kind": "sparse", "covariance": covariance, "kernel": _name(experts.features.kernel)}
     else:
         assert isinstance(experts, ExactExperts)
         expert_fields = {"kind": "exact", "kernel": _name(experts.kernel)}
-    return _tensors_of(mixture), {"gate": gate_fields, "experts": expert_fields}
+    gate_fields = {name: _gate_fields(gate) for name, gate in gates.items()}
+    return _tensors_of(mixture), {**gate_fields, "experts": expert_fields}
 
 
 def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
     """The mixture that `mixture_tensors` was given."""
     experts = _experts_from(_under("experts", tensors), fields["experts"])
-    return _part(Mixture, tensors, experts=experts, gate=_gate_from(_under("gate", tensors), fields["gate"]))
+    gate, ruler = _gate_from(_under("gate", tensors), fields["gate"]), None
+    if found := _under("ruler", tensors):
+        ruler = _part(Ruler, found, gate=_gate_from(_under("gate", found), fields["ruler"]))
+    return _part(Mixture, tensors, experts=experts, gate=gate, other_ruler=ruler)
 
 
 def noise_tensors(noise: NoiseModel | None) -> dict[str, Tensor]:
@@ -139,6 +142,11 @@ def noise_from(tensors: dict[str, Tensor]) -> NoiseModel | None:
     """The noise model that `noise_tensors` was given."""
     found = _under("noise", tensors)
     return _part(NoiseModel, found, features=_features_from(found, "gaussian")) if found else None
+
+
+def _gate_fields(gate: Gate) -> dict[str, Any]:
+    kind, own = next((kind, own) for kind, (each, own) in GATES.items() if isinstance(gate, each))
+    return {"kind": kind, "kernel": _name(gate.features.kernel), own: getattr(gate, own)}
 
 
 def _gate_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Gate:

@@ -1,8 +1,11 @@
 """The analytic engine from labelled data to a fitted mixture, on sparse or exact experts, with the better kernel.
 
 A single Gaussian process takes waves of every length for roughness, a mixture does not. So a Matern kernel that suits
-the global expert better is tried beside the Gaussian, and kept if labels are predicted better from the others.
+the global expert better is tried beside the Gaussian, and kept if labels are predicted better from the others. Local
+bandwidths are measured by Gaussian experts all the same.
 """
+
+from dataclasses import replace
 
 from lobal.mixture.analytic.exact import fit_exact
 from lobal.mixture.analytic.sparse import fit_sparse
@@ -15,8 +18,14 @@ from lobal.mixture.start import Start
 def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with an ordinal gate."""
     fit = fit_exact if start.settings.exact else fit_sparse
-    starts = [start] if start.rougher is None else [start, start.rougher]
-    return min((fit(data, each, progress)._replace(start=each) for each in starts), key=_left_out_error)
+    first = fit(data, start, progress)._replace(start=start)
+    if start.rougher is None:
+        return first
+    rougher = fit(data, start.rougher, progress)
+    if _left_out_error(first) <= _left_out_error(rougher):
+        return first
+    mixture = replace(rougher.mixture, other_ruler=first.mixture.ruler)
+    return rougher._replace(mixture=mixture, start=start.rougher)
 
 
 def _left_out_error(fitted: FittedMixture) -> float:
