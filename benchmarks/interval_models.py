@@ -29,6 +29,7 @@ HALF_WIDTH = float(norm.ppf(TAILS[1]))  # of a normal interval, in standard devi
 LARGEST_OF_SCIKIT_LEARN = 1000
 RESTARTS = 2  # of the optimisation of scikit-learn's processes
 ITERATIONS = 200  # of GPyTorch's
+SMALLEST_NOISES = (1e-6, 1e-5, 1e-4, 1e-3)  # of its processes, as shares of the labels' variance
 TREES = 200
 LEAF = 5  # training labels in a leaf at least, as in quantregForest: quantiles need several
 
@@ -96,8 +97,26 @@ def process(
 
 
 def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: bool) -> Predict:
-    """GPyTorch's exact process of greatest marginal likelihood, one width per column, without priors."""
-    import gpytorch  # heavy, and needed for the largest sets only
+    """GPyTorch's exact process of greatest marginal likelihood, one width per column, without priors.
+
+    Without noise, kernel matrices of many labels cannot be factorised. The noise is then at least ten times as large.
+    """
+    from linear_operator.utils.errors import NotPSDError  # heavy, and needed for the largest sets only
+
+    for smallest in SMALLEST_NOISES:
+        try:
+            predict = _large_process(X, y, smooth=smooth, smallest_noise=smallest)
+            predict(X[:1])
+        except NotPSDError:
+            continue
+        return predict
+    raise ValueError(f"{len(y)} labels: no kernel matrix could be factorised with noise up to {SMALLEST_NOISES[-1]:g}")
+
+
+def _large_process(
+    X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: bool, smallest_noise: float
+) -> Predict:
+    import gpytorch
     import torch
     from botorch.models import SingleTaskGP
     from botorch.optim.fit import fit_gpytorch_mll_scipy
@@ -112,7 +131,7 @@ def large_process(X: Float[ndarray, "n d"], y: Float[ndarray, " n"], *, smooth: 
     radial = (
         gpytorch.kernels.RBFKernel(ard_num_dims=d) if smooth else gpytorch.kernels.MaternKernel(2.5, ard_num_dims=d)
     )
-    noise = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(1e-6))
+    noise = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=gpytorch.constraints.GreaterThan(smallest_noise))
     model = SingleTaskGP(
         tensor(scaler.transform(X)),
         tensor((y - centre) / scale)[:, None],
