@@ -160,18 +160,32 @@ def test_the_gradient_of_the_prior_is_that_of_finite_differences() -> None:
     np.testing.assert_allclose(module._log_prior_and_slope(theta)[1], slope, atol=1e-8)
 
 
+def with_usual_noise(*widths: float) -> np.ndarray:
+    """Parameters of the given widths, with the noise that the prior prefers."""
+    return np.array([0.0, 0.0, module.NOISE_CENTRE, *widths])
+
+
 def test_the_prior_is_greatest_for_equal_widths_whatever_they_are() -> None:
-    equal, uneven = (np.concatenate([np.zeros(3), widths]) for widths in (np.full(4, -1.3), [-1.3, -1.3, -1.3, -1.0]))
+    equal, uneven = with_usual_noise(-1.3, -1.3, -1.3, -1.3), with_usual_noise(-1.3, -1.3, -1.3, -1.0)
     value, slope = module._log_prior_and_slope(equal)
     assert (value, np.abs(slope).max()) == (0.0, 0.0)
     assert module._log_prior_and_slope(uneven)[0] < 0.0
-    shifted = uneven + np.concatenate([np.ones(3), np.full(4, 2.0)])
+    shifted = uneven + np.concatenate([[1.0, 1.0, 0.0], np.full(4, 2.0)])
     assert module._log_prior_and_slope(shifted)[0] == pytest.approx(module._log_prior_and_slope(uneven)[0])
 
 
 def test_the_prior_does_not_concern_a_single_width() -> None:
-    assert module._log_prior_and_slope(THETA[:4])[0] == 0.0
-    assert not module._log_prior_and_slope(THETA[:4])[1].any()
+    assert module._log_prior_and_slope(with_usual_noise(-1.0))[0] == 0.0
+    assert not module._log_prior_and_slope(with_usual_noise(-1.0))[1].any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_far_apart_are_not_taken_for_a_rapid_function(seed: int) -> None:
+    """Noise on a coarse grid: without the prior a function that is rapid everywhere explains it as well."""
+    side = torch.linspace(0, 1, 7).double()
+    y = torch.randn(49, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    points = LabelledSet(X=torch.cartesian_prod(side, side), y=y, weight=torch.ones(49).double())
+    assert fit(points, anisotropic=True).hyperparameters.noise.item() > 0.02
 
 
 def two_of_ten(X: Tensor) -> Tensor:

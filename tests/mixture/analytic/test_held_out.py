@@ -41,6 +41,7 @@ def only_noise(n: int, d: int) -> LabelledSet:
 def without_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Widths of many columns are then tuned to few labels."""
     monkeypatch.setattr(global_expert, "WIDTH_SCALE", 1e6)
+    monkeypatch.setattr(global_expert, "NOISE_SPREAD", 1e6)
 
 
 def errors(prediction: MixturePrediction, points: LabelledSet, fitted: FittedMixture) -> list[float]:
