@@ -20,12 +20,12 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
 from lobal.core.superior_density import local_complexity
 from lobal.mixture.checks import at_most_one, positive, probability, unless_estimated
-from lobal.mixture.complete_fit import complete_fit
+from lobal.mixture.complete_fit import NOISES, complete_fit
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.model import bandwidth_volume
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
+from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
@@ -64,10 +64,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         tuning (str): "off" uses the settings as they are, "fast" lets the fit adapt them, "full" compares trainings
             before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine. The attribute `tuning_`
             holds the decisions.
-        noise (float, callable, "estimate" or None): Variance of the label noise, if known: a number or a function of
-            the inputs. By default a constant is learned. "estimate" lets it vary over the inputs if leave-one-out
-            residuals do, at the cost of a second fit. Errors that the model is not aware of count as noise, unless some
-            inputs are labelled repeatedly.
+        noise (float, callable, "estimate", "heavy_tails" or None): Variance of the label noise, if known: a number or a
+            function of the inputs. By default a constant is learned. "estimate" lets it vary over the inputs if
+            leave-one-out residuals do, at the cost of a second fit. Errors that the model is not aware of count as
+            noise, unless some inputs are labelled repeatedly. "heavy_tails" is Student's noise, which outliers do not
+            distort, if residuals are not normal, at the cost of two more fits.
         scale (float or None): Initial lambda_E; by default that of the best single Gaussian process.
         objective (str): "elbo", or "mse" for labels (almost) without noise.
         refit (bool): Whether sparse experts are conditioned once more under the trained gate.
@@ -104,7 +105,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         gate_bandwidth: ArrayLike | None = None,
         engine: Literal["analytic", "adam"] | EngineOptions = "analytic",
         tuning: Literal["off", "fast", "full"] = "fast",
-        noise: float | NoiseFunction | Literal["estimate"] | None = None,
+        noise: float | NoiseFunction | Literal["estimate", "heavy_tails"] | None = None,
         scale: float | None = None,
         objective: Literal["elbo", "mse"] = "elbo",
         refit: bool = True,
@@ -177,6 +178,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Raises:
             ValueError: There are fewer than 10 labels of positive weight, arrays have wrong shapes or are not finite,
                 or an option is out of range or has no effect.
+
+        Warns:
+            OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
         inputs, y = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
@@ -186,7 +190,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         weights = checked_weights(sample_weight, len(labels), fewest=SMALLEST_TRAINING_SET)
         counted = weights > 0
         self._measure(inputs[counted], labels[counted], generator)
-        given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
+        otherwise = "a variance, a function of the inputs, None"
+        given = unless_estimated("noise", self.noise, otherwise=otherwise, words=NOISES)
         noise = given if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
@@ -194,10 +199,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         fitted = complete_fit(data, self.get_params(deep=False), generator, **measured)
         self.mixture_, self.noise_model_, errors = fitted[:3]
         self.validation_error_, self.validation_standard_error_, self.calibration_ = errors
-        self.smoothness_, self.density_, self.tuning_, self.history_ = fitted[3:]
-        hyperparameters = self.mixture_.experts.hyperparameters
-        self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
-        self.scale_ = self.label_scale_**2 * float(hyperparameters.scale)
+        self.smoothness_, self.density_, self.tuning_, self.history_, self.noise_, self.heavy_tails_ = fitted[3:]
+        self.scale_ = self.label_scale_**2 * float(self.mixture_.experts.hyperparameters.scale)
+        self._outliers = outliers_among(labelled, np.flatnonzero(counted), self)
+        self.outliers_ = self._outliers.rows
+        warn_of_outliers(self)
         return self
 
     def predict(
@@ -309,8 +315,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self._noise(self._tensor(inputs))
-        left_out = left_out_prediction(self.mixture_, self._labelled(inputs, labels, noise=noise))
-        prediction = in_label_units(left_out, self._units, noise).widened(self.calibration_.factor)
+        prediction = left_out_labels(self._labelled(inputs, labels, noise=noise), self)
+        prediction = prediction.widened(self.calibration_.factor)
         return prediction.mean, prediction.std
 
     @property
