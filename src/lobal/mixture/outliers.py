@@ -11,7 +11,8 @@ be exceeded as well. Where a function changes faster than its labels can show, t
 prediction of one about as much as it does itself. A suspect is an outlier only if this is true for at most one of them,
 which may be another outlier. Labels are compared here, not their residuals, which an outlier nearby distorts.
 
-By this definition, a label alone on a narrow peak is an outlier.
+By this definition, a label alone on a narrow peak is an outlier. Many labels in other units are noise by this
+definition; they are found in another way (`mixed_units.py`).
 """
 
 import warnings
@@ -29,6 +30,7 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import scale_inputs
 from lobal.mixture.heavy_tails import HEAVY_TAILS, left_out_with_heavy_tails
 from lobal.mixture.leave_one_out import left_out_prediction
+from lobal.mixture.mixed_units import common_factor, in_other_units
 from lobal.mixture.options import engine_options
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.units import as_array, as_tensor
@@ -61,6 +63,12 @@ class Outliers(NamedTuple):
         """Some of them."""
         return Outliers(*(column[chosen] for column in self))
 
+    def joined(self, others: "Outliers") -> "Outliers":
+        """All of them; a row of both as the others have it."""
+        own = self.at(~np.isin(self.rows, others.rows))
+        both = Outliers(*(np.concatenate(columns) for columns in zip(own, others, strict=True)))
+        return both.at(np.argsort(both.rows))
+
 
 def threshold(n: int, known: int | None = None) -> float:
     """The largest of n normal numbers in units of their robust scale, exceeded with the probability `LEVEL` at most.
@@ -84,12 +92,15 @@ def outliers_among(points: LabelledSet, rows: Int[ndarray, " n"], model: Any) ->
     """
     if not engine_options(model.engine).can_estimate_noise:
         return Outliers(rows[:0], *(np.zeros(0) for _ in range(3)))
+    y = model.label_mean_ + model.label_scale_ * as_array(points.y)
+    places = as_array(scale_inputs(points.X, model.mixture_.shared_bandwidth))
+    known = np.zeros(len(y)) if points.noise is None else model.label_scale_**2 * as_array(points.noise)
     if points.noise is None:
         noise = model._noise(points.X) / model.label_scale_**2
         points = replace(points, noise=as_tensor(noise, points.y.device))
-    y = model.label_mean_ + model.label_scale_ * as_array(points.y)
-    places = as_array(scale_inputs(points.X, model.mixture_.shared_bandwidth))
     found = find_outliers(left_out_labels(points, model), y, places)
+    others, predicted = in_other_units(as_array(points.X), y, known, places)
+    found = found.joined(Outliers(others, y[others], *predicted))
     return found._replace(rows=rows[found.rows])
 
 
@@ -154,8 +165,10 @@ def message(outliers: Outliers, rows_of: str) -> str:
     ]
     more = [f"and {n - MOST_NAMED} more"] if n > MOST_NAMED else []
     what = "1 label contradicts" if n == 1 else f"{n} labels contradict"
+    factor = common_factor(outliers.labels, outliers.means)
+    units = "" if factor is None else f" Most are about {factor:.2g} times their predictions."
     return (
-        f"{what} the others (rows of {rows_of}): {'; '.join(each + more)}. Check units, signs and decimal points. If "
-        "the labels are right, MixtureRegressor(noise='heavy_tails') keeps them from distorting the fit. Without them, "
-        "another fit may find more."
+        f"{what} the others (rows of {rows_of}): {'; '.join(each + more)}.{units} Check units, signs and decimal "
+        "points. If the labels are right, MixtureRegressor(noise='heavy_tails') keeps them from distorting the fit. "
+        "Without them, another fit may find more."
     )
