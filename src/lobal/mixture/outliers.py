@@ -11,8 +11,9 @@ be exceeded as well. Where a function changes faster than its labels can show, t
 prediction of one about as much as it does itself. A suspect is an outlier only if this is true for at most one of them,
 which may be another outlier. Labels are compared here, not their residuals, which an outlier nearby distorts.
 
-By this definition, a label alone on a narrow peak is an outlier. Many labels in other units are noise by this
-definition; they are found in another way (`mixed_units.py`).
+By this definition, a label alone on a narrow peak is an outlier. Several outliers inflate the noise, and
+hide each other, so robust predictions (`robust_process.py`) are consulted too: for labels that contradict both
+(`outliers_of_both`), and for many labels in other units (`mixed_units.py`).
 """
 
 import warnings
@@ -30,9 +31,10 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import scale_inputs
 from lobal.mixture.heavy_tails import HEAVY_TAILS, left_out_with_heavy_tails
 from lobal.mixture.leave_one_out import left_out_prediction
-from lobal.mixture.mixed_units import common_factor, in_other_units
+from lobal.mixture.mixed_units import common_factor, in_other_units, is_scattered
 from lobal.mixture.options import engine_options
 from lobal.mixture.prediction import LabelPrediction, in_label_units
+from lobal.mixture.robust_process import RobustPrediction, robust_prediction
 from lobal.mixture.units import as_array, as_tensor
 
 LEVEL = 0.01  # chance of a suspect among n labels with normal noise
@@ -98,9 +100,13 @@ def outliers_among(points: LabelledSet, rows: Int[ndarray, " n"], model: Any) ->
     if points.noise is None:
         noise = model._noise(points.X) / model.label_scale_**2
         points = replace(points, noise=as_tensor(noise, points.y.device))
-    found = find_outliers(left_out_labels(points, model), y, places)
-    others, predicted = in_other_units(as_array(points.X), y, known, places)
-    found = found.joined(Outliers(others, y[others], *predicted))
+    prediction, robust = left_out_labels(points, model), robust_prediction(as_array(points.X), y, places)
+    found = find_outliers(prediction, y, places)
+    for others in (
+        outliers_of_both(prediction, robust, y, places, known),
+        in_other_units(robust, y, places, known),
+    ):
+        found = found.joined(Outliers(others, y[others], *robust.all.at(others)))
     return found._replace(rows=rows[found.rows])
 
 
@@ -136,9 +142,34 @@ def find_outliers(prediction: LabelPrediction, y: Float[ndarray, " n"], places: 
     return Outliers(rows, y[rows], prediction.mean[rows], min(scale, 1.0) * prediction.std[rows])
 
 
-def _neighbours(places: Float[ndarray, "n d"], rows: Int[ndarray, " s"]) -> Int[ndarray, "s k"]:
+def outliers_of_both(
+    prediction: LabelPrediction,
+    robust: RobustPrediction,
+    y: Float[ndarray, " n"],
+    places: Float[ndarray, "n d"],
+    noise: Float[ndarray, " n"],
+) -> Int[ndarray, " k"]:
+    """The rows of labels y that contradict the mixture's predictions and robust ones, where several inflate the noise.
+
+    Here residuals are compared with those nearby, which outliers do not distort. `noise` is known variance.
+    """
+    residual, n = y - robust.all.mean, len(y)
+    z = residual / np.sqrt(robust.all.std**2 + noise)
+    z_of_mixture = (y - prediction.mean) / prediction.std
+    is_suspect = np.abs(z_of_mixture) > threshold(n) * robust_scale(z_of_mixture)
+    is_suspect &= np.abs(z) > threshold(n, len(robust.some))
+    suspects = np.flatnonzero(is_suspect)[:MOST_SUSPECTS]
+    if not len(suspects) or not is_scattered(is_suspect, places):
+        return suspects[:0]
+    near = _neighbours(places, suspects, 2 * NEIGHBOURS)
+    is_alone = (np.abs(residual[near[:, :NEAREST]]) > SHARE * np.abs(residual[suspects, None])).sum(axis=1) <= SIMILAR
+    is_large = np.abs(z[suspects]) > threshold(n, near.shape[1]) * robust_scale(z[near])
+    return suspects[is_alone & is_large]
+
+
+def _neighbours(places: Float[ndarray, "n d"], rows: Int[ndarray, " s"], most: int = NEIGHBOURS) -> Int[ndarray, "s k"]:
     """The labels nearest to those of the given rows, in ascending distance, without these themselves."""
-    k = min(NEIGHBOURS, len(places) - 1)
+    k = min(most, len(places) - 1)
     near = NearestNeighbors(n_neighbors=k + 1).fit(places).kneighbors(places[rows], return_distance=False)
     is_own = near == rows[:, None]
     is_own[:, -1] |= ~is_own.any(axis=1)  # of many labels at one place, it may not be among its own neighbours
