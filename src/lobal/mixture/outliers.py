@@ -156,15 +156,16 @@ def outliers_of_both(
     residual, n = y - robust.all.mean, len(y)
     z = residual / np.sqrt(robust.all.std**2 + noise)
     z_of_mixture = (y - prediction.mean) / prediction.std
-    is_suspect = np.abs(z_of_mixture) > threshold(n) * robust_scale(z_of_mixture)
-    is_suspect &= np.abs(z) > threshold(n, len(robust.some))
+    is_far = np.abs(z) > threshold(n, len(robust.some))
+    is_suspect = is_far & (np.abs(z_of_mixture) > threshold(n) * robust_scale(z_of_mixture))
     suspects = np.flatnonzero(is_suspect)[:MOST_SUSPECTS]
     if not len(suspects) or not is_scattered(is_suspect, places):
         return suspects[:0]
     near = _neighbours(places, suspects, 2 * NEIGHBOURS)
-    is_alone = (np.abs(residual[near[:, :NEAREST]]) > SHARE * np.abs(residual[suspects, None])).sum(axis=1) <= SIMILAR
+    nearest = near[:, :NEAREST]
+    differ = is_far[nearest] | (np.abs(residual[nearest]) > SHARE * np.abs(residual[suspects, None]))
     is_large = np.abs(z[suspects]) > threshold(n, near.shape[1]) * robust_scale(z[near])
-    return suspects[is_alone & is_large]
+    return np.asarray(suspects[(differ.sum(axis=1) <= SIMILAR) & is_large])
 
 
 def _neighbours(places: Float[ndarray, "n d"], rows: Int[ndarray, " s"], most: int = NEIGHBOURS) -> Int[ndarray, "s k"]:
