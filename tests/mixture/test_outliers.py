@@ -8,9 +8,17 @@ import pytest
 import lobal
 from lobal import MixtureRegressor
 from lobal.core.doppler import Doppler
-from lobal.mixture.outliers import Outliers, find_outliers, message, robust_scale, threshold
+from lobal.mixture.outliers import (
+    Outliers,
+    find_outliers,
+    message,
+    outliers_of_both,
+    robust_scale,
+    threshold,
+)
 from lobal.mixture.prediction import LabelPrediction
-from tests.estimator_setting import quick, truth, wave
+from lobal.mixture.robust_process import Predicted, RobustPrediction
+from tests.estimator_setting import quick, truth, wave, waves_in_a_patch
 
 ROW = 17
 
@@ -94,6 +102,51 @@ def test_predictions_without_any_error_are_no_problem() -> None:
     assert find_outliers(predicted(y), off, places).rows.tolist() == [ROW]
 
 
+def found_by_both(y: np.ndarray, mean: np.ndarray, places: np.ndarray, inflated: float = 3.0) -> list[int]:
+    """Outliers under a mixture that takes some for noise, and robust predictions."""
+    robust = RobustPrediction(Predicted(mean, np.full_like(mean, 0.1)), np.arange(len(y)))
+    mixture = predicted(mean, 0.1 * inflated)
+    return outliers_of_both(mixture, robust, y, places, np.zeros_like(y)).tolist()
+
+
+def test_several_outliers_do_not_hide_each_other(rng: np.random.Generator) -> None:
+    places, mean, y = line(rng)
+    assert found_by_both(y, mean, places) == []
+    y[[17, 40, 41, 80]] += 1.0
+    assert len(find_outliers(predicted(mean, 0.3), y, places).rows) == 0
+    assert found_by_both(y, mean, places) == [17, 40, 41, 80]
+
+
+def test_neighbours_that_are_far_off_too_are_a_function(rng: np.random.Generator) -> None:
+    places, mean, y = line(rng)
+    y[40:46] += [0.8, 1.0, 5.0, 1.0, 0.8, 0.7]
+    assert found_by_both(y, mean, places) == []
+
+
+def test_outliers_of_two_kinds_are_joined() -> None:
+    first, second = (
+        Outliers(np.array(rows), *np.full((3, len(rows)), value)) for rows, value in (([5, 1], 1.0), ([3, 5], 2.0))
+    )
+    joined = first.joined(second)
+    assert joined.rows.tolist() == [1, 3, 5]
+    assert joined.means.tolist() == [1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_five_percent_of_labels_off_by_ten_deviations_are_named(d: int) -> None:
+    X, y = wave(140, d=d)
+    rows = np.random.default_rng(3).permutation(140)[:7]
+    y[rows] += np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
+    with pytest.warns(lobal.OutlierWarning):
+        outliers = set(quick().fit(X, y).outliers_)
+    assert outliers <= set(rows)
+    assert len(outliers) >= 5
+
+
+def test_rapid_waves_in_a_patch_are_no_outliers() -> None:
+    assert len(quick(kernel="matern32", experts="sparse").fit(*waves_in_a_patch(400)).outliers_) == 0
+
+
 @pytest.mark.parametrize("d", [1, 2, 4])
 @pytest.mark.parametrize("factor", [1000.0, 27.2, 10.0, -1.0])
 def test_wrong_units_signs_and_decimal_points_are_named(factor: float, d: int) -> None:
@@ -163,7 +216,7 @@ def test_a_message_names_ten_and_counts_the_others() -> None:
     rows = np.arange(13)
     text = message(Outliers(rows, 1000.0 + rows, np.full(13, 1.0), np.full(13, 0.123)), "X")
     assert "13 labels contradict the others (rows of X): row 0: 1000, predicted 1 +- 0.12; row 1: 1001" in text
-    assert "row 9: 1009, predicted 1 +- 0.12; and 3 more. Check units, signs and decimal points." in text
+    assert "row 9: 1009, predicted 1 +- 0.12; and 3 more. Most are about 1e+03 times their predictions. Check" in text
     assert "MixtureRegressor(noise='heavy_tails')" in text
 
 

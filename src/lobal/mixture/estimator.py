@@ -227,7 +227,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 otherwise they are those of the function. If the noise was given label by label, that of a new label is
                 their average.
             return_interval: Probability, such as 0.95, with which each interval contains a new label, over inputs drawn
-                from the test density; conformal, from the errors of labels predicted from the others.
+                from the test density; conformal, from the errors of labels predicted from the others. If the noise has
+                heavy tails, a new label that is no outlier.
 
         Returns:
             The mean, (n,); with `return_std` or `return_cov` a pair, with `return_interval` mean, lower and upper ends.

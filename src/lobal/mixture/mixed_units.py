@@ -46,7 +46,8 @@ def in_other_units(
     factor = common_factor(y[some][among], left_out.mean[among])
     if factor is None or not is_gap(factor, y[some], left_out) or not is_scattered(among, places[some]):
         return np.arange(0)
-    return np.flatnonzero(far)
+    mean = predicted.all.mean
+    return np.flatnonzero(far & (np.abs(y - factor * mean) < np.abs(y - mean)))
 
 
 def common_factor(labels: Float[ndarray, " k"], means: Float[ndarray, " k"]) -> float | None:
