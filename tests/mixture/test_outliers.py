@@ -123,6 +123,13 @@ def test_neighbours_that_are_far_off_too_are_a_function(rng: np.random.Generator
     assert found_by_both(y, mean, places) == []
 
 
+def test_a_label_that_the_mixture_explains_is_none(rng: np.random.Generator) -> None:
+    places, mean, y = line(rng)
+    y[17] += 2.0
+    assert found_by_both(y, mean, places, inflated=8.0) == [17]
+    assert found_by_both(y, mean, places, inflated=20.0) == []
+
+
 def test_outliers_of_two_kinds_are_joined() -> None:
     first, second = (
         Outliers(np.array(rows), *np.full((3, len(rows)), value)) for rows, value in (([5, 1], 1.0), ([3, 5], 2.0))

@@ -45,6 +45,9 @@ NEIGHBOURS = 25  # labels nearby, whose z tell whether labels are predicted wors
 NEAREST = 8  # of these, of which
 SIMILAR = 1  # may differ from the prediction by more than
 SHARE = 0.4  # of what the suspect does
+UNLIKELY = (
+    2.0  # standard deviations of the mixture, which takes some outliers for noise, but explains no label so far off
+)
 MOST_SUSPECTS = 1000  # the most extreme ones; more are no exceptions
 MOST_NAMED = 10  # in the warning
 
@@ -157,14 +160,14 @@ def outliers_of_both(
     z = residual / np.sqrt(robust.all.std**2 + noise)
     z_of_mixture = (y - prediction.mean) / prediction.std
     is_far = np.abs(z) > threshold(n, len(robust.some))
-    is_suspect = is_far & (np.abs(z_of_mixture) > threshold(n) * robust_scale(z_of_mixture))
+    is_suspect = is_far & (np.abs(z_of_mixture) > max(threshold(n) * robust_scale(z_of_mixture), UNLIKELY))
     suspects = np.flatnonzero(is_suspect)[:MOST_SUSPECTS]
     if not len(suspects) or not is_scattered(is_suspect, places):
         return suspects[:0]
     near = _neighbours(places, suspects, 2 * NEIGHBOURS)
     nearest = near[:, :NEAREST]
     differ = is_far[nearest] | (np.abs(residual[nearest]) > SHARE * np.abs(residual[suspects, None]))
-    is_large = np.abs(z[suspects]) > threshold(n, near.shape[1]) * robust_scale(z[near])
+    is_large = np.abs(z[suspects]) > threshold(n, near.shape[1]) * np.maximum(robust_scale(z[near]), 1.0)
     return np.asarray(suspects[(differ.sum(axis=1) <= SIMILAR) & is_large])
 
 
