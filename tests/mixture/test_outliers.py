@@ -112,7 +112,7 @@ def found_by_both(y: np.ndarray, mean: np.ndarray, places: np.ndarray, inflated:
 def test_several_outliers_do_not_hide_each_other(rng: np.random.Generator) -> None:
     places, mean, y = line(rng)
     assert found_by_both(y, mean, places) == []
-    y[[17, 40, 41, 80]] += 1.0
+    y[[17, 40, 41, 80]] += 1.1
     assert len(find_outliers(predicted(mean, 0.3), y, places).rows) == 0
     assert found_by_both(y, mean, places) == [17, 40, 41, 80]
 
@@ -126,8 +126,16 @@ def test_neighbours_that_are_far_off_too_are_a_function(rng: np.random.Generator
 def test_a_label_that_the_mixture_explains_is_none(rng: np.random.Generator) -> None:
     places, mean, y = line(rng)
     y[17] += 2.0
-    assert found_by_both(y, mean, places, inflated=8.0) == [17]
+    assert found_by_both(y, mean, places, inflated=5.0) == [17]
     assert found_by_both(y, mean, places, inflated=20.0) == []
+
+
+def test_a_process_that_knows_less_than_the_mixture_is_no_judge(rng: np.random.Generator) -> None:
+    places, mean, y = line(rng)
+    y[[10, 50, 90]] += 2.0
+    robust = RobustPrediction(Predicted(mean, np.full_like(mean, 0.1)), np.arange(100))
+    mixture = predicted(np.where(np.isin(np.arange(100), [50, 90]), y, mean), 0.2)
+    assert len(outliers_of_both(mixture, robust, y, places, np.zeros(100))) == 0
 
 
 def test_outliers_of_two_kinds_are_joined() -> None:

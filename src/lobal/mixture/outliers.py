@@ -45,9 +45,7 @@ NEIGHBOURS = 25  # labels nearby, whose z tell whether labels are predicted wors
 NEAREST = 8  # of these, of which
 SIMILAR = 1  # may differ from the prediction by more than
 SHARE = 0.4  # of what the suspect does
-UNLIKELY = (
-    2.0  # standard deviations of the mixture, which takes some outliers for noise, but explains no label so far off
-)
+UNLIKELY = 3.0  # standard deviations of the mixture, which takes some outliers for noise but explains none of them
 MOST_SUSPECTS = 1000  # the most extreme ones; more are no exceptions
 MOST_NAMED = 10  # in the warning
 
@@ -162,7 +160,8 @@ def outliers_of_both(
     is_far = np.abs(z) > threshold(n, len(robust.some))
     is_suspect = is_far & (np.abs(z_of_mixture) > max(threshold(n) * robust_scale(z_of_mixture), UNLIKELY))
     suspects = np.flatnonzero(is_suspect)[:MOST_SUSPECTS]
-    if not len(suspects) or not is_scattered(is_suspect, places):
+    # The process is no judge if it does not predict labels that the mixture explains.
+    if is_suspect.sum() <= 0.5 * is_far.sum() or not is_scattered(is_suspect, places):
         return suspects[:0]
     near = _neighbours(places, suspects, 2 * NEIGHBOURS)
     nearest = near[:, :NEAREST]
