@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lobal.mixture.adam.engine import Adam as Adam
     from lobal.mixture.analytic.engine import Analytic as Analytic
     from lobal.mixture.estimator import MixtureRegressor as MixtureRegressor
+    from lobal.mixture.outliers import OutlierWarning as OutlierWarning
     from lobal.molecules.field.forcefield import ForceField as ForceField
 
 # The module of every public name; a name that is a module itself is its last part.
@@ -39,6 +40,7 @@ _HOMES = {
     "Box": "lobal.active.spaces",
     "ForceField": "lobal.molecules.field.forcefield",
     "MixtureRegressor": "lobal.mixture.estimator",
+    "OutlierWarning": "lobal.mixture.outliers",
     "Pool": "lobal.active.spaces",
     "inducing": "lobal.inducing",
     "stopping": "lobal.active.stopping",
@@ -50,6 +52,7 @@ __all__ = [
     "Box",
     "ForceField",
     "MixtureRegressor",
+    "OutlierWarning",
     "Pool",
     "__version__",
     "inducing",

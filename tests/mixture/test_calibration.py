@@ -125,6 +125,7 @@ def covered(noise: Noise, level: float, seed: int = 0) -> float:
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
+@pytest.mark.filterwarnings("ignore::lobal.OutlierWarning")
 def test_intervals_contain_the_labels_of_heavy_tailed_noise_as_often_as_they_say() -> None:
     """Those of a normal distribution would contain 98% instead of 99%."""
     assert covered(heavy_tailed, 0.95) == pytest.approx(0.95, abs=0.03)

@@ -141,7 +141,10 @@ def test_a_file_of_the_first_format_is_read(smoothness: float, tmp_path: Path, m
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": "learn"}, "noise must be a variance, a function of the inputs, None or 'estimate', got 'learn'"),
+        (
+            {"noise": "learn"},
+            "noise must be a variance, a function of the inputs, None, 'estimate' or 'heavy_tails', got 'learn'",
+        ),
         ({"smoothness": "rough"}, "smoothness must be a number above zero or 'estimate', got 'rough'"),
         ({"smoothness": -math.inf}, "smoothness must be positive"),
     ],

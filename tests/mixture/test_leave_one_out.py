@@ -7,7 +7,12 @@ import torch
 from lobal.core.dataset import LabelledSet
 from lobal.experts.interface import Experts, Posterior
 from lobal.experts.leave_one_out import exact_leave_one_out
-from lobal.mixture.leave_one_out import left_out_by_expert, left_out_residuals, squared_residuals
+from lobal.mixture.leave_one_out import (
+    left_out_by_expert,
+    left_out_prediction,
+    left_out_residuals,
+    squared_residuals,
+)
 from lobal.mixture.model import FittedMixture
 from tests.mixture.test_fit import ANALYTIC, data, fit
 
@@ -76,6 +81,17 @@ def test_exact_experts_know_their_points_in_any_order() -> None:
     as_fitted, shuffled = (left_out_by_expert(found.mixture, part) for part in (points, points[order]))
     assert torch.equal(as_fitted.mean[:, order], shuffled.mean)
     assert torch.equal(as_fitted.mean, exact_leave_one_out(found.mixture.experts).mean)  # type: ignore[arg-type]  # they are exact
+
+
+def test_the_noise_of_exact_experts_is_that_of_their_own_labels() -> None:
+    training = data()
+    noise = 0.01 + 0.2 * torch.rand(len(training.points), generator=torch.Generator().manual_seed(0)).double()
+    points = replace(training.points, noise=noise)
+    mixture = fit(replace(training, points=points, gate_set=None), training=ANALYTIC, exact=True).mixture
+    order = torch.randperm(len(points))
+    known, unknown = (left_out_prediction(mixture, part[order]) for part in (points, replace(points, noise=None)))
+    assert torch.equal(known.variance, unknown.variance)
+    assert known.variance.median() < 0.01
 
 
 def test_foreign_experts_are_refused_by_name() -> None:

@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import Any, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
@@ -190,6 +191,7 @@ class Knowledge:
             dimension=settings.dimension,
             candidates=state.candidates,
             numbers=state.history.inducing_numbers,
+            known_outliers=frozenset(np.flatnonzero(np.isin(candidate, list(state.history.outliers))).tolist()),
             kept=state.last.kept,
         )
 
@@ -202,6 +204,7 @@ class Knowledge:
             "validation_error": fitted.validation_error,
             "noise": fitted.noise,
             "labels": self._state.ledger.n_labels,
+            "outliers": tuple(self._state.observations().candidate[list(fitted.outliers)].tolist()),
         }
         trust = self.trust if self._state.setup.settings.draw in FOLLOWING else None
         return {**own, "attainable": self.scores.attainable, "trust": trust, **fitted.record()}

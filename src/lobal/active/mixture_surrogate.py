@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
@@ -19,6 +20,7 @@ from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
+from lobal.mixture.outliers import OutlierWarning, warn_of_outliers
 from lobal.mixture.tuning_record import decisions_as_json
 
 SMOOTHNESS = (
@@ -60,6 +62,10 @@ class FittedMixtureSurrogate(FittedSurrogate):
 
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.noise_variance(X))
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        return tuple(self.model.outliers_.tolist())
 
     def record(self) -> dict[str, Any]:
         decisions = tuple(json.loads(decisions_as_json(self.model.tuning_)))
@@ -112,9 +118,12 @@ class MixtureSurrogate(Surrogate):
                 test_inputs=test_inputs,
             )
 
-        model = fitted(task.numbers)
-        if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
-            model = shrunk(model, fitted, task.X, task.y, validation)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutlierWarning)  # of labels that earlier steps have warned of
+            model = fitted(task.numbers)
+            if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
+                model = shrunk(model, fitted, task.X, task.y, validation)
+        warn_of_outliers(model, known=task.known_outliers, rows_of="learner.labelled")
         return FittedMixtureSurrogate(model, task.numbers)
 
     def load(self, path: str | os.PathLike[str]) -> FittedMixtureSurrogate:

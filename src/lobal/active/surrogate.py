@@ -44,6 +44,7 @@ class FitTask:
     dimension: float  # delta
     candidates: Candidates  # of the campaign
     numbers: Mapping[str, int] = field(default_factory=dict)  # of inducing points, as an earlier step found them
+    known_outliers: frozenset[int] = frozenset()  # rows of labels that an earlier step has warned of
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # what `FittedSurrogate.kept` of the last step returned
 
 
@@ -78,6 +79,11 @@ class FittedSurrogate(ABC):
     @abstractmethod
     def noise_variance(self, X: ndarray) -> Float[ndarray, " n"]:
         """The variance of a label's noise at every input, up to a constant factor."""
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """Rows of training labels that contradict the others."""
+        return ()
 
     def record(self) -> dict[str, Any]:
         """Further fields of the campaign's `Step`: how settings were found, numbers of inducing points."""

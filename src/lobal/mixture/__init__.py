@@ -13,7 +13,9 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `calibration.py`: scores of labels predicted from the others, which standard deviations and intervals rest on
 - `leave_one_out.py`: leave-one-out predictions and residuals of a mixture
 - `ladder.py`: the ladder of bandwidths, extended and trimmed
-- `noise.py`: noise that varies over the inputs
+- `noise.py`, `heavy_tails.py`: noise that varies over the inputs; Student's noise
+- `outliers.py`, `mixed_units.py`: labels that contradict the others, and many of them in other units
+- `robust_process.py`: predictions that outliers do not distort, by which they are found
 - `smoothness.py`: the smoothness by a comparison of kernels
 - `tuning_record.py`: the record of how settings were chosen before a fit
 - `storage.py`: fitted models in files

@@ -1,7 +1,7 @@
 """Checks of the options that a user passes in."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,12 +42,15 @@ def not_negative(name: str, value: float | int) -> float:
     return float(value)
 
 
-def unless_estimated(name: str, value: Value | str, *, otherwise: str) -> Value | None:
-    """The value, or None if it is "estimate", the only string that is allowed."""
+def unless_estimated(
+    name: str, value: Value | str, *, otherwise: str, words: Iterable[str] = (ESTIMATE,)
+) -> Value | None:
+    """The value, or None if it is one of the words, the only strings that are allowed."""
     if not isinstance(value, str):
         return value
-    if value != ESTIMATE:
-        raise ValueError(f"{name} must be {otherwise} or {ESTIMATE!r}, got {value!r}")
+    if value not in words:
+        *first, last = otherwise, *map(repr, words)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
     return None
 
 

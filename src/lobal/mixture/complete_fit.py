@@ -1,16 +1,24 @@
 """All that a fit finds beside the mixture: smoothness and density, the tuned settings, history, noise, its error."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 
 from lobal.core.density import KernelDensity
-from lobal.mixture.checks import one_of, positive, unless_estimated
+from lobal.mixture.checks import ESTIMATE, one_of, positive, unless_estimated
 from lobal.mixture.data import TrainingData
-from lobal.mixture.fit import TUNINGS, HeldOutErrors, fit_mixture, fit_with_estimated_noise, held_out_errors
+from lobal.mixture.fit import (
+    TUNINGS,
+    HeldOutErrors,
+    fit_mixture,
+    fit_with_estimated_noise,
+    fit_with_heavy_tails,
+    held_out_errors,
+)
+from lobal.mixture.heavy_tails import HEAVY_TAILS
 from lobal.mixture.model import FittedMixture, Mixture
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import comparable_training, engine_options, mixture_settings
@@ -18,6 +26,12 @@ from lobal.mixture.progress import Epoch, Progress, progress_display
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.smoothness import smoothness_by_mixtures
 from lobal.mixture.tuning_record import Decision
+
+# Words for noise that a fit estimates, beyond a constant.
+NOISES: dict[str, Callable[..., tuple[FittedMixture, NoiseModel | None]]] = {
+    ESTIMATE: fit_with_estimated_noise,
+    HEAVY_TAILS: fit_with_heavy_tails,
+}
 
 
 class CompleteFit(NamedTuple):
@@ -30,6 +44,13 @@ class CompleteFit(NamedTuple):
     density: KernelDensity | None  # of the inputs, if the smoothness is finite
     tuning: list[Decision]
     history: list[Epoch]
+    noise: float  # variance of a new label's noise, on average
+    has_heavy_tails: bool  # whether the noise is Student's
+
+
+def given_noise(noise: Any) -> Any:  # noqa: ANN401 - an option, as a user gives it
+    """The noise that the option gives; None if it is to be learned."""
+    return unless_estimated("noise", noise, otherwise="a variance, a function of the inputs, None", words=NOISES)
 
 
 def complete_fit(
@@ -56,9 +77,8 @@ def complete_fit(
             show(history[-1])
 
         estimates = isinstance(options["noise"], str) and data.points.noise is None
-        fitted, noise = (fit_with_estimated_noise if estimates else _without_noise_model)(
-            data, settings, generator, note
-        )
+        fit = NOISES[options["noise"]] if estimates else _without_noise_model
+        fitted, noise = fit(data, settings, generator, note)
     return CompleteFit(
         fitted.mixture,
         None if noise is None else noise.scaled(label_scale**2),
@@ -67,6 +87,8 @@ def complete_fit(
         density,
         [decision.scaled(label_scale) for decision in decisions],
         history,
+        label_scale**2 * fitted.noise,
+        fitted.tail_noise is not None,
     )
 
 

@@ -19,12 +19,12 @@ from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
 from lobal.core.superior_density import local_complexity
-from lobal.mixture.checks import at_most_one, positive, probability, unless_estimated
-from lobal.mixture.complete_fit import complete_fit
+from lobal.mixture.checks import at_most_one, positive, probability
+from lobal.mixture.complete_fit import complete_fit, given_noise
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
-from lobal.mixture.leave_one_out import left_out_prediction
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
+from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
@@ -63,10 +63,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         tuning (str): "off" uses the settings as they are, "fast" lets the fit adapt them, "full" compares trainings
             before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine. The attribute `tuning_`
             holds the decisions.
-        noise (float, callable, "estimate" or None): Variance of the label noise, if known: a number or a function of
-            the inputs. By default a constant is learned. "estimate" lets it vary over the inputs if leave-one-out
-            residuals do, at the cost of a second fit. Errors that the model is not aware of count as noise, unless some
-            inputs are labelled repeatedly.
+        noise (float, callable, "estimate", "heavy_tails" or None): Variance of the label noise, if known: a number or a
+            function of the inputs. By default a constant is learned. "estimate" lets it vary over the inputs if
+            leave-one-out residuals do, at the cost of a second fit. Errors that the model is not aware of count as
+            noise, unless some inputs are labelled repeatedly. "heavy_tails" is Student's noise, which outliers do not
+            distort, if residuals are not normal, at the cost of two more fits.
         scale (float or None): Initial lambda_E; by default that of the best single Gaussian process.
         objective (str): "elbo", or "mse" for labels (almost) without noise.
         refit (bool): Whether sparse experts are conditioned once more under the trained gate.
@@ -103,7 +104,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         gate_bandwidth: ArrayLike | None = None,
         engine: Literal["analytic", "adam"] | EngineOptions = "analytic",
         tuning: Literal["off", "fast", "full"] = "fast",
-        noise: float | NoiseFunction | Literal["estimate"] | None = None,
+        noise: float | NoiseFunction | Literal["estimate", "heavy_tails"] | None = None,
         scale: float | None = None,
         objective: Literal["elbo", "mse"] = "elbo",
         refit: bool = True,
@@ -180,6 +181,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Raises:
             ValueError: There are fewer than 10 labels of positive weight, arrays have wrong shapes or are not finite,
                 or an option is out of range or has no effect.
+
+        Warns:
+            OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
         inputs, y = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
@@ -189,21 +193,21 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         weights = checked_weights(sample_weight, len(labels), fewest=SMALLEST_TRAINING_SET)
         counted = weights > 0
         self._measure(inputs[counted], labels[counted], generator)
-        given = unless_estimated("noise", self.noise, otherwise="a variance, a function of the inputs, None")
-        noise = given if noise_variance is None else noise_variance
+        noise = given_noise(self.noise) if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
         data = self._training_data(labelled, validation, generator)
         measured = {"dimension": self.intrinsic_dimension_, "label_scale": self.label_scale_}
         fitted = complete_fit(data, self.get_params(deep=False), generator, **measured)
         self.mixture_, self.noise_model_, errors = fitted[:3]
         self.validation_error_, self.validation_standard_error_, self.calibration_ = errors
-        self.smoothness_, self.density_, self.tuning_, self.history_ = fitted[3:]
-        hyperparameters = self.mixture_.experts.hyperparameters
-        self.noise_ = self.label_scale_**2 * float(hyperparameters.noise.mean())
-        self.scale_ = self.label_scale_**2 * float(hyperparameters.scale)
+        self.smoothness_, self.density_, self.tuning_, self.history_, self.noise_, self.heavy_tails_ = fitted[3:]
+        self.scale_ = self.label_scale_**2 * float(self.mixture_.experts.hyperparameters.scale)
         if test_inputs is not None and validation is None and self.validation_standard_error_ is not None:
             deviation = self._uncalibrated(self._inputs(test_inputs)).std
             self.validation_error_, self.validation_standard_error_ = self.calibration_.expected_error(deviation)
+        self._outliers = outliers_among(labelled, np.flatnonzero(counted), self)
+        self.outliers_ = self._outliers.rows
+        warn_of_outliers(self)
         return self
 
     def predict(
@@ -227,7 +231,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 otherwise they are those of the function. If the noise was given label by label, that of a new label is
                 their average.
             return_interval: Probability, such as 0.95, with which each interval contains a new label, over inputs drawn
-                from the test density; conformal, from the errors of labels predicted from the others.
+                from the test density; conformal, from the errors of labels predicted from the others. If the noise has
+                heavy tails, a new label that is no outlier.
 
         Returns:
             The mean, (n,); with `return_std` or `return_cov` a pair, with `return_interval` mean, lower and upper ends.
@@ -276,9 +281,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def local_bandwidth(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Locally optimal bandwidth (LOB), Eq. (eq:gprLOB), in units of the inputs.
 
-        |Sigma(x)|^(1/d): the width itself in one dimension, the geometric mean of the widths in more.
+        |Sigma(x)|^(1/d): the width itself in one dimension, the geometric mean of the widths in more. It is that of
+        Gaussian experts, unless another kernel was asked for.
         """
-        return as_array(self._local_bandwidth(self._inputs(X)))
+        return as_array(self.mixture_.ruler.local_bandwidth(self._inputs(X)))
 
     def local_complexity(self, X: ArrayLike, density: ArrayLike | None = None) -> Float[ndarray, " n"]:
         """Local function complexity (LFC), Eq. (eq:isotropicComplexityGPR), up to a constant factor.
@@ -294,7 +300,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         else:
             values = self.density_(inputs).clamp_min(self.density_.floor)
         orders = {"smoothness": self.smoothness_, "dimension": self.intrinsic_dimension_}
-        return as_array(local_complexity(self._local_bandwidth(inputs), values, **orders))
+        return as_array(local_complexity(self.mixture_.ruler.local_bandwidth(inputs), values, **orders))
 
     def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""
@@ -315,8 +321,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self)
         inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
         noise = self._noise(self._tensor(inputs))
-        left_out = left_out_prediction(self.mixture_, self._labelled(inputs, labels, noise=noise))
-        prediction = in_label_units(left_out, self._units, noise).widened(self.calibration_.factor)
+        prediction = left_out_labels(self._labelled(inputs, labels, noise=noise), self)
+        prediction = prediction.widened(self.calibration_.factor)
         return prediction.mean, prediction.std
 
     @property
@@ -369,9 +375,6 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         if self.noise_model_ is not None:
             return as_array(self.noise_model_(inputs))
         return known_noise(self.noise if callable(self.noise) else self.noise_, as_array(inputs))
-
-    def _local_bandwidth(self, inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        return self.mixture_.ruler.local_bandwidth(inputs)
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
         """Mean and standard deviation of the labels, intrinsic dimension of the inputs."""

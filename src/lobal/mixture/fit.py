@@ -5,14 +5,23 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from lobal.core.comparison import standard_error
+from lobal.core.comparison import is_better, standard_error
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import SMALLEST_NOISE
 from lobal.mixture.calibration import Calibration
 from lobal.mixture.data import TrainingData
 from lobal.mixture.engine import Tune
 from lobal.mixture.engines import engine_for
+from lobal.mixture.heavy_tails import (
+    first_heavy_tails,
+    gaussian_likelihood,
+    heavy_tails,
+    residuals_of,
+    student_likelihood,
+)
 from lobal.mixture.leave_one_out import left_out_residuals
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.noise import NoiseModel, estimate_noise
@@ -20,6 +29,11 @@ from lobal.mixture.progress import Epoch, Progress
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import global_start
 from lobal.mixture.tuning_record import Tuned
+
+# Fits under Student's noise: the variances of the first round are those of a fit that outliers distort.
+HEAVY_TAIL_ROUNDS = 2
+# By which Student's noise must be better. With 1, it was sometimes preferred for labels without any noise.
+STANDARD_ERRORS = 2.0
 
 
 def tuned_settings(data: TrainingData, settings: MixtureSettings, generator: torch.Generator) -> Tuned:
@@ -71,9 +85,38 @@ def fit_with_estimated_noise(
     noise = estimate_noise(residuals, shared_bandwidth=shared, generator=generator, smallest=SMALLEST_NOISE)
     if noise.is_constant:
         return first, None
-    points = data.for_training()
-    noisy = replace(data, points=replace(points, noise=noise(points.X)), gate_set=None)
-    return fit_mixture(noisy, settings, generator, progress), noise
+    return fit_mixture(_with_noise(data, noise(data.for_training().X)), settings, generator, progress), noise
+
+
+def fit_with_heavy_tails(
+    data: TrainingData,
+    settings: MixtureSettings,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> tuple[FittedMixture, None]:
+    """A mixture under Student's noise, unless Gaussian noise predicts labels from the others as well.
+
+    Each round fits with the variances that the labels count with, and finds these again.
+    """
+    first = fitted = fit_mixture(data, settings, generator, progress)
+    before = residuals = residuals_of(first.mixture, data.for_training())
+    noise = first_heavy_tails(before, first.hyperparameters.noise)
+    if noise is None:
+        return first, None
+    for _ in range(HEAVY_TAIL_ROUNDS):
+        noisy = _with_noise(data, noise.variances.clamp_min(SMALLEST_NOISE))
+        fitted = fit_mixture(noisy, settings, generator, progress)
+        residuals = residuals_of(fitted.mixture, noisy.points)
+        noise = heavy_tails(residuals, smallest=SMALLEST_NOISE)
+    reference = gaussian_likelihood(before, first.hyperparameters.noise)
+    if not is_better(-student_likelihood(residuals, noise), -reference, standard_errors=STANDARD_ERRORS):
+        return first, None
+    return fitted._replace(tail_noise=noise.variance, label_noise=noise.variances), None
+
+
+def _with_noise(data: TrainingData, noise: Float[Tensor, " n"]) -> TrainingData:
+    """The data with variances of all training labels, which train experts and gate."""
+    return replace(data, points=replace(data.for_training(), noise=noise), gate_set=None)
 
 
 class HeldOutErrors(NamedTuple):
@@ -96,10 +139,17 @@ def held_out_errors(
     points = data.for_final_fit()
     if noise is not None:
         points = replace(points, noise=noise(points.X))
+    if fitted.label_noise is not None:
+        points = replace(points, noise=fitted.label_noise)
     mean, variance = engine.held_out(fitted, points)
     residual, weight = points.y - mean, points.weight
-    v = fitted.hyperparameters.noise if points.noise is None else points.noise
-    calibration = Calibration.of(residual / (variance + v).sqrt(), weight)
+    if fitted.label_noise is None or fitted.tail_noise is None:
+        v = fitted.hyperparameters.noise if points.noise is None else points.noise
+        calibration = Calibration.of(residual / (variance + v).sqrt(), weight)
+    else:
+        # Labels count as in the fit: intervals have to contain those that are no outliers.
+        z = residual / (variance + fitted.tail_noise).sqrt()
+        calibration = Calibration.of(z, weight / fitted.label_noise)
     if fitted.residual is None:
         # Errors at other values of kappa are those of another model.
         error = min(epoch.validation_error for epoch in history if epoch.kappa == history[-1].kappa)

@@ -69,8 +69,7 @@ def left_out_prediction(mixture: Mixture, points: LabelledSet) -> MixturePredict
     """The mixture's prediction at each training point from all others; importance weights are ignored."""
     points = replace(points, weight=torch.ones_like(points.weight))
     predictions = left_out_by_expert(mixture, points)
-    noise = mixture.experts.hyperparameters.noise if points.noise is None else points.noise
-    posterior = Posterior(predictions.mean, predictions.variance - noise)
+    posterior = Posterior(predictions.mean, predictions.variance - _noise_in(mixture, points))
     mean, variance = mixture_prediction(mixture.gate(points.X), posterior)
     return MixturePrediction(mean, variance.clamp_min(0.0))
 
@@ -88,6 +87,14 @@ def left_out_by_expert(mixture: Mixture, points: LabelledSet) -> LeaveOneOut:
             rows = _rows_of(points, experts)
             return LeaveOneOut(*(values[:, rows] for values in exact_leave_one_out(experts)))
     raise TypeError(f"leave-one-out needs sparse or exact experts, got {type(mixture.experts).__name__}")
+
+
+def _noise_in(mixture: Mixture, points: LabelledSet) -> Float[Tensor, "..."]:
+    """The noise that is part of the predictions' variances; exact experts have that of their own labels in them."""
+    noise = mixture.experts.hyperparameters.noise
+    if isinstance(mixture.experts, ExactExperts):
+        return noise if noise.ndim == 0 else noise[_rows_of(points, mixture.experts)]
+    return noise if points.noise is None else points.noise
 
 
 def _rows_of(points: LabelledSet, experts: ExactExperts) -> Int[Tensor, " n"]:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.core.arrays import Bandwidths, Inputs
+from lobal.core.arrays import Bandwidths, Inputs, Scalar
 from lobal.core.kernels import Kernel
 from lobal.core.linalg import Correlation, correlation
 from lobal.core.superior_density import local_bandwidth
@@ -101,11 +101,18 @@ class FittedMixture(NamedTuple):
     residual: Float[Tensor, " n"] | None = None  # of all labels except those for validation
     start: Start | None = None  # where the fit started
     measure: TrainingSettings | None = None  # by which the gate compares experts; None: it selects one everywhere
+    tail_noise: Scalar | None = None  # variance of a new label's noise if it has heavy tails
+    label_noise: Float[Tensor, " n"] | None = None  # and the variances that the training labels count with
 
     @property
     def hyperparameters(self) -> Hyperparameters:
         """Mean, scale and noise of the experts."""
         return self.mixture.experts.hyperparameters
+
+    @property
+    def noise(self) -> float:
+        """The variance of a new label's noise, on average."""
+        return float(self.hyperparameters.noise.mean() if self.tail_noise is None else self.tail_noise)
 
 
 def mixture_prediction(gate: Float[Tensor, "n L"], posterior: Posterior) -> MixturePrediction:

@@ -35,7 +35,11 @@ ATTRIBUTES = (
     "validation_error_",
     "validation_standard_error_",
     "n_features_in_",
+    "heavy_tails_",
+    "outliers_",
 )
+# Those that files of earlier versions do not have.
+LATER: dict[str, Any] = {"validation_standard_error_": None, "heavy_tails_": False, "outliers_": []}
 # Attributes that are parts of their own in a `SavedModel`, in its order.
 PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibration_")
 # Gates by their names in a file, each with the one field that is no tensor.
@@ -64,12 +68,14 @@ def saved_model(model: Any) -> SavedModel:  # noqa: ANN401 - a fitted `MixtureRe
     """What is saved of a fitted model."""
     names = list(getattr(model, "feature_names_in_", []))
     attributes = {"feature_names": names, **{name: getattr(model, name) for name in ATTRIBUTES}}
+    attributes["outliers_"] = model.outliers_.tolist()
     return SavedModel(model.get_params(deep=False), attributes, *(getattr(model, name) for name in PARTS))
 
 
 def fitted_attributes(saved: SavedModel) -> dict[str, Any]:
     """The attributes of the model that `saved_model` was given."""
     named = {name: saved.attributes[name] for name in ATTRIBUTES}
+    named["outliers_"] = np.asarray(named["outliers_"], dtype=np.int64)
     if names := saved.attributes["feature_names"]:
         named["feature_names_in_"] = np.asarray(names, dtype=object)
     return named | dict(zip(PARTS, saved[2:], strict=True))
@@ -97,7 +103,7 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
     options, density = options_from_json(fields["parameters"]), _under("density", tensors)
     calibration = _under("calibration", tensors)
     # Format 1 has the smoothness among the options only; models of earlier versions are not calibrated.
-    fields = {"smoothness_": options.get("smoothness"), "validation_standard_error_": None, **fields}
+    fields = {"smoothness_": options.get("smoothness"), **LATER, **fields}
     return SavedModel(
         options,
         {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},

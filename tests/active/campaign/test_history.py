@@ -12,7 +12,7 @@ FIRST = Step(number=0, size=0, batch=2, indices=(4, 1), **UNKNOWN)
 SECOND = Step(number=1, size=2, batch=3, indices=(0, 7, 2), **KNOWN)
 
 
-@pytest.mark.parametrize("step", [FIRST, SECOND])
+@pytest.mark.parametrize("step", [FIRST, SECOND, dataclasses.replace(SECOND, outliers=(3,))])
 def test_a_step_comes_back_from_json_as_it_was(step: Step) -> None:
     fields = json.loads(json.dumps(step.to_fields()))
     assert fields == step.to_fields()
@@ -40,6 +40,12 @@ def test_the_table_has_a_column_for_each_field_and_a_row_for_each_step() -> None
     assert table["batch"].tolist() == [2, 3]
     assert table["indices"].tolist() == [(4, 1), (0, 7, 2)]
     assert History().as_table() == {name: [] for name in columns}
+
+
+def test_the_outliers_are_those_of_all_steps() -> None:
+    steps = dataclasses.replace(FIRST, outliers=(4,)), dataclasses.replace(SECOND, outliers=(4, 7))
+    assert History(steps).outliers == {4, 7}
+    assert History().outliers == frozenset()
 
 
 def test_the_inducing_numbers_are_those_of_the_last_step() -> None:

@@ -5,7 +5,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, final
 
 INDUCING_NUMBERS = ("n_inducing", "n_gate_inducing")
-SEQUENCES = ("indices", "decisions")  # fields of a step that are tuples, and lists in JSON
+SEQUENCES = ("indices", "decisions", "outliers")  # fields of a step that are tuples, and lists in JSON
 
 
 @final
@@ -30,6 +30,7 @@ class Step:
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()
+    outliers: tuple[int, ...] = ()  # numbers of the candidates whose labels contradict the others, as the model found
 
     def to_fields(self) -> dict[str, Any]:
         """The step as JSON knows it."""
@@ -65,6 +66,11 @@ class History:
     def sizes(self) -> tuple[int, ...]:
         """n_k of every step: labels and pending points before its batch."""
         return tuple(step.size for step in self.steps)
+
+    @property
+    def outliers(self) -> frozenset[int]:
+        """Numbers of all candidates whose labels some step found to contradict the others."""
+        return frozenset(number for step in self.steps for number in step.outliers)
 
     @property
     def inducing_numbers(self) -> dict[str, int]:
