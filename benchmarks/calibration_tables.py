@@ -31,6 +31,7 @@ HEADER = [
     "validation / true error",
     "seconds",
 ]
+CHANGE_HEADER = ["n", "problems", "RMSE over that before", "larger by more than a standard error"]
 RANKS_HEADER = ["labels", "n", "model", "problems", "mean rank in RMSE", "mean rank in NLL"]
 
 
@@ -53,7 +54,7 @@ def read_record(path: Path) -> dict[Fit, dict[str, Any]]:
 
 
 class Group(NamedTuple):
-    """Fits to one kind and number of labels, of problems that all its models have."""
+    """Fits to one kind and number of labels, of problems and seeds that all its models have."""
 
     design: str
     n: int
@@ -77,10 +78,11 @@ def groups(record: Record, problems: Sequence[str] | None = None) -> list[Group]
         for n in sorted({fit.n for fit in record if fit.design == design}):
             fits = {fit: result for fit, result in record.items() if (fit.design, fit.n) == (design, n)}
             models = [model for model in MODELS if any(fit.model == model for fit in fits)]
-            each = [{fit.problem for fit in fits if fit.model == model} for model in models]
-            common = sorted(set.intersection(*each) & {*(problems or set.union(*each))})
+            each = [{(fit.problem, fit.seed) for fit in fits if fit.model == model} for model in models]
+            common = {(name, seed) for name, seed in set.intersection(*each) if problems is None or name in problems}
             if common:
-                found.append(Group(design, n, models, common, fits))
+                shared = {fit: result for fit, result in fits.items() if (fit.problem, fit.seed) in common}
+                found.append(Group(design, n, models, sorted({name for name, _ in common}), shared))
     return found
 
 
@@ -119,6 +121,25 @@ def rank_rows(record: Record) -> list[list[str]]:
         for model, *numbers in zip(group.models, *ranks, strict=True):
             shown = (f"{number:.2f}" for number in numbers)
             found.append([group.design, str(group.n), model, str(len(group.problems)), *shown])
+    return found
+
+
+def change_rows(record: Record, before: Record) -> list[list[str]]:
+    """Errors over those that an earlier model had with the same labels, and where they are larger.
+
+    A mean over problems is geometric; problems are named whose mean over seeds is above one by more than its standard
+    error.
+    """
+    found = []
+    for n in sorted({fit.n for fit in before}):
+        logs: dict[str, list[float]] = {}
+        for fit in (fit for fit in before if fit.n == n and fit in record):
+            logs.setdefault(fit.problem, []).append(float(np.log(record[fit]["rmse"] / before[fit]["rmse"])))
+        means = {name: float(np.mean(values)) for name, values in logs.items()}
+        errors = {name: float(np.std(values, ddof=1)) / len(values) ** 0.5 for name, values in logs.items()}
+        worse = sorted(name for name, mean in means.items() if mean > errors[name])
+        named = ", ".join(f"{name} {np.exp(means[name]):.3f} ± {errors[name]:.3f}" for name in worse)
+        found.append([str(n), str(len(means)), f"{np.exp(np.mean([*means.values()])):.3f}", named])
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.calibration_tables import HEADER, RANKS_HEADER, rank_rows, read_record, rows
+from benchmarks.calibration_tables import CHANGE_HEADER, HEADER, RANKS_HEADER, change_rows, rank_rows, read_record, rows
 from docs.records import RESULTS, markdown, record
 from experiments import complexity_truth, patch_size
 
@@ -16,6 +16,11 @@ def _calibration(design: str) -> str:
 
 def _ranks() -> str:
     return markdown(RANKS_HEADER, rank_rows(read_record(RESULTS / "calibration.jsonl")))
+
+
+def _change() -> str:
+    now, before = (read_record(RESULTS / f"{name}.jsonl") for name in ("calibration", "calibration_before"))
+    return markdown(CHANGE_HEADER, change_rows(now, before))
 
 
 def _complexity_truth() -> str:
@@ -39,6 +44,7 @@ SOURCES: dict[str, dict[str, Callable[[], str]]] = {
         "calibration active": partial(_calibration, "active"),
         "calibration ranks": _ranks,
     },
+    "calibration_before.jsonl": {"calibration before": _change},
     "complexity_truth.json": {"complexity truth": _complexity_truth},
     "patch_size.json": {"patch size": _patch_size},
     "patches.json": {"patches": partial(_patches, "patches")},

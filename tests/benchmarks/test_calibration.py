@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from benchmarks import calibration, interval_models
 from benchmarks.calibration import PROBLEMS, Campaign, campaign, case_of, figures, fits, random_labels, run
-from benchmarks.calibration_tables import HEADER, RANKS_HEADER, REAL, Fit, rank_rows, read_record, rows
+from benchmarks.calibration_tables import HEADER, RANKS_HEADER, REAL, Fit, change_rows, rank_rows, read_record, rows
 from benchmarks.interval_models import MODELS, Prediction, leaf_weights, normal, weighted_quantile
 from experiments.patch_size import PATCHES
 from experiments.peers.problems import FUNCTIONS, Problem
@@ -227,3 +227,22 @@ def test_ranks_are_means_over_real_data() -> None:
     assert mixture == ["random", "500", "mixture", "3", "1.33", "1.33"]
     assert boosting[-2:] == ["1.67", "1.67"]
     assert rank_rows(made(120)) == []
+
+
+def test_changes_name_the_problems_that_became_worse() -> None:
+    errors = {"ecg": (1.0, 1.0, 1.0), "ato": (2.2, 2.0, 2.1), "volcano": (1.0, 4.0, 1.0)}
+    before = {Fit(name, "random", 60, seed, "mixture"): {"rmse": 2.0} for name in errors for seed in range(3)}
+    now = {fit: {"rmse": errors[fit.problem][fit.seed]} for fit in before}
+    mean = np.exp(np.mean([np.log(0.5 * np.array(values)).mean() for values in errors.values()]))
+    ((n, problems, ratio, worse),) = change_rows(now, before)
+    assert (n, problems, ratio) == ("60", "3", f"{mean:.3f}")
+    assert worse.startswith("ato 1.049 ±")
+    assert "ecg" not in worse
+    assert "volcano" not in worse
+
+
+def test_models_are_compared_on_seeds_that_all_have() -> None:
+    figures = {"coverage": 0.9, "width": 1.0, "nll": 0.1, "validation_ratio": None, "seconds": 2.0}
+    fits = [Fit("ecg", "random", 500, seed, "mixture") for seed in (0, 1)] + [Fit("ecg", "random", 500, 0, "boosting")]
+    record = {fit: {**figures, "rmse": 1.0 + fit.seed} for fit in fits}
+    assert [row[8] for row in rows(record)] == ["1.000", "1.000"]

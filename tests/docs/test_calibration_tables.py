@@ -31,7 +31,8 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fits = [
         {"problem": "ecg", "design": name, "n": 500, "seed": 0, "model": "mixture"} for name in ("random", "active")
     ]
-    (tmp_path / "calibration.jsonl").write_text("".join(json.dumps({**fit, **FIGURES}) + "\n" for fit in fits))
+    for name in ("calibration", "calibration_before"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({**fit, **FIGURES}) + "\n" for fit in fits))
     for module in (records, calibration_tables):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     records.record.cache_clear()
