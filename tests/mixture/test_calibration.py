@@ -140,6 +140,7 @@ def test_intervals_are_not_too_narrow_for_uniform_noise() -> None:
 def test_a_model_that_is_too_sure_of_itself_has_wider_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a prior, widths of 20 columns are tuned to 60 labels, which are nothing but noise."""
     monkeypatch.setattr(global_expert, "WIDTH_SCALE", 1e6)
+    monkeypatch.setattr(global_expert, "NOISE_SPREAD", 1e6)
     shares = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
