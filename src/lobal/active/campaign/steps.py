@@ -21,6 +21,7 @@ from lobal.core.files import load_record
 
 logger = logging.getLogger(__name__)
 
+NAMED_KINDS = 2  # the first format whose header names the kinds of candidates and surrogate
 CANDIDATES_FILE = "candidates.lobal"
 MODEL = "model"  # suffix of the files of models
 # The kinds that a header may name; nothing else that a file names is ever imported. Molecules stand in a higher room:
@@ -65,9 +66,11 @@ class StepState:
         )
 
     @staticmethod
-    def load(campaign: Campaign, number: int) -> "StepState":
+    def load(campaign: Campaign, number: int, n_candidates: int) -> "StepState":
         """What a step left to the next; its model stays in its file."""
         tensors = load_record(campaign.step_path(number))[0]
+        if tensors["density"].shape != (n_candidates,):
+            raise ValueError(f"expected a density at {n_candidates} candidates, got {tuple(tensors['density'].shape)}")
         return StepState(
             number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
         )
@@ -168,7 +171,7 @@ def upgraded(
     header: Mapping[str, Any], events: list[dict[str, Any]], folder: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and events of any format as those of the current one."""
-    if header["format"] >= CURRENT_FORMAT:
+    if header["format"] >= NAMED_KINDS:
         return dict(header), events
     if "kind" in header:
         earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)
