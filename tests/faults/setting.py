@@ -61,6 +61,9 @@ class NearestSurrogate(Surrogate):
         tensors, _ = load_record(path)
         return FittedNearest(tensors["X"].numpy(), tensors["y"].numpy())
 
+    def use_device(self, device: str) -> None:
+        pass
+
     def to_settings(self) -> dict[str, Any]:
         return {}
 

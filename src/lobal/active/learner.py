@@ -22,13 +22,13 @@ from lobal.active.campaign.steps import Setup, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
-from lobal.active.labelling import label_pending
+from lobal.active.labelling import Labelling
 from lobal.active.next_step import next_step
 from lobal.active.oracles import Oracle
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
-from lobal.core.checks import real_number, whole_number
+from lobal.core.checks import whole_number
 from lobal.core.status import status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
@@ -39,8 +39,8 @@ Callback: TypeAlias = Callable[["ActiveLearner"], None]
 class ActiveLearner:
     """Decides which points to label next, so that the whole training set follows the superior training density.
 
-    Threads may share a learner: calls wait for each other, also for the fit of another's `ask`. Ctrl-C never leaves an
-    event half done: what a call records is there as a whole when `KeyboardInterrupt` is raised, or not at all.
+    Threads may share a learner: calls wait for each other, also for the fit of another's `ask`. Ctrl-C leaves no event
+    half done: it is there as a whole, or not at all.
 
     Args:
         space: where labels can be asked for: a `Pool` of candidates, a `Box`, or a pool of molecules.
@@ -58,6 +58,7 @@ class ActiveLearner:
             draws along a curve; or a competitor such as "gsx" (see `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough; may cost accuracy in very long campaigns.
+        keep_models: keep the models of all steps in the folder; by default those of the last two.
 
     Raises:
         TypeError, ValueError: an option is of the wrong kind or out of range; nothing has been computed then.
@@ -86,10 +87,12 @@ class ActiveLearner:
         draw: str | None = None,
         complexity: str = "local",
         shrink_inducing: bool = False,
+        keep_models: bool = False,
     ) -> None:
         design_name = checked_space(space).default_draw if draw is None else draw
         given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
-        settings = LearnerSettings.checked(seed=seed, draw=design_name, complexity=complexity, **given)
+        named = {"draw": design_name, "complexity": complexity, "keep_models": keep_models}
+        settings = LearnerSettings.checked(seed=seed, **given, **named)
         surrogate = checked_surrogate(model, shrink_inducing, space)
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
@@ -179,12 +182,10 @@ class ActiveLearner:
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
                 up for by the next size, those of the last are not.
-            executor: runs calls in parallel; any `concurrent.futures.Executor`. If it loses a process, the calls that
-                were running have failed and the run ends with an error.
+            executor: runs calls in parallel; any `concurrent.futures.Executor`. If a process dies, its calls failed.
             points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
                 arrives, and else the whole batch.
-            timeout: seconds without any answer from the executor after which the calls that are running have failed;
-                more than the longest call takes. By default calls may take any time.
+            timeout: seconds without any answer from the executor after which the calls that are running have failed.
             stop: rules that end the run early, checked after every size (see `lobal.stopping`).
             callbacks: functions of the learner, called after every size.
             progress: show a status line on the terminal.
@@ -196,16 +197,9 @@ class ActiveLearner:
             RuntimeError: the oracle failed at all points of a batch, or the executor is broken.
             ValueError: the oracle returned labels of the wrong shape, or sizes are not ascending.
         """
-        if not callable(oracle):
-            raise TypeError(f"oracle must be a function of inputs (m, d) that returns labels (m,), got {oracle!r}")
+        options: dict[str, Any] = {"executor": executor, "points_per_call": points_per_call, "timeout": timeout}
+        labelling = Labelling(self._state, oracle, **options)
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
-        if points_per_call is None:
-            points_per_call = 1 if executor is not None or self._state.is_saved else targets[-1]
-        whole_number("points_per_call", points_per_call, least=1)
-        if timeout is not None and executor is None:
-            raise ValueError(f"timeout={timeout!r} needs an executor: a call of this process itself cannot be given up")
-        limit = None if timeout is None else real_number("timeout", timeout, above=0.0, hint="a number of seconds")
-        how: dict[str, Any] = {"executor": executor, "points_per_call": points_per_call, "timeout": limit}
         with status_line(progress, targets[-1]) as show:
             for size in targets:
                 missing = size - self._state.ledger.size
@@ -213,7 +207,7 @@ class ActiveLearner:
                     show(*self._status("fitting the model, choosing points"))
                     self._ask(missing, target=size)
                 if self._state.ledger.pending:
-                    label_pending(self._state, oracle, **how, show=lambda: show(*self._status("waiting for labels")))
+                    labelling.label_pending(lambda: show(*self._status("waiting for labels")))
                     for callback in callbacks:
                         callback(self)
                 if any(rule(self) for rule in stop):
@@ -333,7 +327,7 @@ class ActiveLearner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the campaign to a folder, which `load` reads and which is kept up to date from then on.
 
-        Models of earlier steps than the last are not in it; give a `path` from the start to keep them.
+        Models of earlier steps than the last are not in it; give `path` and `keep_models` from the start to keep them.
         """
         folder = checked_path(path)
         with self._state.lock:
@@ -352,7 +346,12 @@ class ActiveLearner:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        noise: NoiseFunction | None = None,
+        pool: Space | None = None,
+        device: str | None = None,
     ) -> "ActiveLearner":
         """The campaign of that folder, which goes on where it was.
 
@@ -360,6 +359,7 @@ class ActiveLearner:
             path: the folder.
             noise: the function that the model was given as its `noise`, if it was: functions cannot be saved.
             pool: the pool, if it was a memory-mapped file that has moved, or if the campaign's folder lacks it.
+            device: where models are fitted from now on, "cpu" or "cuda"; by default where they were.
 
         Raises:
             FileNotFoundError, ValueError: there is no campaign, or it is damaged, or `noise` or `pool` is missing.
@@ -367,24 +367,31 @@ class ActiveLearner:
         """
         campaign = Campaign.open(path)
         try:
-            return cls._opened(campaign, pool, noise)
+            return cls._opened(campaign, pool, noise, device)
         except BaseException:
             campaign.close()
             raise
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        noise: NoiseFunction | None = None,
+        pool: Space | None = None,
+        device: str | None = None,
     ) -> "ActiveLearner":
         """The same without locking it, to look at a campaign that another process is running.
 
         Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
         """
-        return cls._opened(Campaign.read(path), pool, noise)
+        return cls._opened(Campaign.read(path), pool, noise, device)
 
     @classmethod
-    def _opened(cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None) -> "ActiveLearner":
-        setup, events = opened_setup(campaign, pool, noise)
+    def _opened(
+        cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None, device: str | None
+    ) -> "ActiveLearner":
+        setup, events = opened_setup(campaign, pool, noise, device)
         space = SavedSpace(setup.candidates, setup.surrogate)
         learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)

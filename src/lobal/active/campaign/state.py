@@ -142,7 +142,7 @@ class CampaignState:
         """Record a step: what it leaves to the next is on disk before its points are asked for."""
         with Uninterrupted():
             if self._campaign is not None:
-                state.save(self._campaign)
+                state.save(self._campaign, keep_models=self.setup.settings.keep_models)
             inputs_asked = {"candidates": list(step.indices), "inputs": inputs.tolist()}
             self._append({"event": "asked", "step": step.to_fields(), **inputs_asked}, leaves=state)
 

@@ -49,10 +49,12 @@ class StepState:
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # of the surrogate, for later fits
     fitted: FittedSurrogate | None = None
 
-    def save(self, campaign: Campaign) -> None:
-        """Write it, in place of what a crash may have left of the same step."""
+    def save(self, campaign: Campaign, *, keep_models: bool) -> None:
+        """Write it, in place of what a crash may have left of the same step; of the models, the last two are kept."""
         campaign.save_step(self.number, self.tensors())
         self.save_model(campaign)
+        if not keep_models:
+            campaign.step_path(self.number - 2, MODEL).unlink(missing_ok=True)
 
     def save_model(self, campaign: Campaign) -> None:
         """Write the model by itself."""
@@ -116,11 +118,13 @@ def opened_setup(
     campaign: Campaign,
     space: Any,  # noqa: ANN401 - a Space
     noise: NoiseFunction | None,
+    device: str | None = None,
 ) -> tuple[Setup, list[Event]]:
     """What the campaign was begun with, and its events, both in the present format.
 
     The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
-    surrogate was given as its noise, if it was; a campaign that is only looked at does without it.
+    surrogate was given as its noise, if it was; a campaign that is only looked at does without it. On another device
+    than before, if one is named.
     """
     header, events = upgraded(campaign.header, campaign.events, campaign.path)
     tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
@@ -132,6 +136,8 @@ def opened_setup(
         logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
         settings = {**settings, "functions": []}
     surrogate: Surrogate = resolved(SURROGATES, settings["kind"]).from_settings(settings, noise=noise)
+    if device is not None:
+        surrogate.use_device(device)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
