@@ -75,8 +75,9 @@ def test_a_lock_that_another_machine_did_not_release_is_taken_with_a_warning(
 
 
 def test_a_file_system_without_locks_is_named_with_advice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    def unsupported(_: object, operation: int) -> None:
+        if operation != fcntl.LOCK_UN:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     with pytest.raises(OSError, match=r"this cannot be opened for writing, .*; use a folder on a local disk") as caught:

@@ -190,6 +190,21 @@ def test_a_noise_function_is_asked_for_again_and_the_campaign_goes_on_with_it(tm
         assert again.model.noise is variance
 
 
+# Devices.
+
+
+def test_a_campaign_goes_on_or_is_looked_at_on_another_device(tmp_path: Path) -> None:
+    model = clone(MODEL).set_params(device="cuda:77")  # of a machine that this one is not
+    with learner(model=model, path=tmp_path / "campaign") as active:
+        active.tell(np.arange(12), bumpy(active.candidates.X[:12]))
+    assert ActiveLearner.read(tmp_path / "campaign", device="cpu").model.device == "cpu"
+    with ActiveLearner.load(tmp_path / "campaign", device="cpu") as again:
+        again.ask(2)
+        assert again.surrogate.to_settings()["options"]["device"] == "cpu"
+    with pytest.raises(ValueError, match="device"):
+        ActiveLearner.load(tmp_path / "campaign", device="abacus")
+
+
 # Other processes.
 
 

@@ -1,5 +1,6 @@
 """A lock that one process holds at a time, and that ends with the process however it ends."""
 
+import contextlib
 import errno
 import logging
 import os
@@ -9,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, final
 
-from lobal.core.files import write_all
+from lobal.core.files import explain, write_all
 
 if sys.platform != "win32":
     import fcntl
@@ -42,8 +43,9 @@ class Lock:
         self._file: BinaryIO = os.fdopen(os.open(path, flags, 0o666), "a+b", buffering=0)
         try:
             self._take(guarded)
-        except BaseException:
-            self._file.close()
+        except BaseException as error:
+            self._let_go()
+            explain(error, path, f"{guarded} is not opened")
             raise
         _held.add(self)
 
@@ -74,10 +76,14 @@ class Lock:
     def release(self) -> None:
         """Let others have it; a second time does nothing."""
         if self.is_held:
-            os.ftruncate(self._file.fileno(), 0)
-            if sys.platform != "win32":
-                fcntl.flock(self._file, fcntl.LOCK_UN)
-            self._file.close()
+            with contextlib.suppress(OSError):  # it is only a text
+                os.ftruncate(self._file.fileno(), 0)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if sys.platform != "win32":
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a forked process may have the file open as well
+        self._file.close()
 
     def forget(self) -> None:
         """Close the file without releasing the lock: a forked process has no share in what its parent holds."""
