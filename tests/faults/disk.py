@@ -22,11 +22,11 @@ class Killed(BaseException):
 
 @final
 class Disk:
-    """Counts operations, has a fault at one of them, and knows what a power cut would leave."""
+    """Counts operations, has a fault at one of them, or several in a row, and knows what a power cut would leave."""
 
-    def __init__(self, root: Path, *, fault_at: int | None = None, fault: Fault | None = None) -> None:
+    def __init__(self, root: Path, *, fault_at: int = -1, fault: Fault | None = None, times: int = 1) -> None:
         self.root, self.operations = root, 0
-        self._fault_at, self._fault = fault_at, fault
+        self._faults, self._fault = range(fault_at, fault_at + times), fault
         self._is_dead = False
         self._open: list[int] = []  # files are kept open, so that no inode is used twice
         self._synced: dict[int, bytes] = {}  # contents by inode
@@ -49,10 +49,9 @@ class Disk:
                 return real(*arguments, **options)  # changes nothing
             if self._is_dead:
                 raise Killed
-            if self.operations == self._fault_at and self._fault is not None:
-                self.operations += 1
-                self._fault(self)
             self.operations += 1
+            if self.operations - 1 in self._faults and self._fault is not None:
+                self._fault(self)
             if name == "fsync":
                 return self._sync(arguments[0])
             result = real(*arguments, **options)
@@ -102,7 +101,7 @@ class Disk:
 
 
 def failing(number: int) -> Fault:
-    """The operation fails with this error of the system, once."""
+    """The operation fails with this error of the system."""
 
     def fault(_: Disk) -> None:
         raise OSError(number, os.strerror(number))

@@ -80,6 +80,11 @@ def begun(path: Path | None = None, **options: Any) -> ActiveLearner:
     return ActiveLearner(space, path=path, **given)
 
 
+def opened(folder: Path) -> ActiveLearner:
+    """The campaign in the folder, or a new one."""
+    return ActiveLearner.load(folder) if (folder / "header.json").exists() else begun(folder)
+
+
 def label(X: ndarray) -> ndarray:
     """Some labels are missing."""
     return np.where(np.sin(40 * X[:, 0]) > 0.7, np.nan, 3.0 * np.sin(9 * X[:, 0]))
@@ -92,7 +97,7 @@ def go_on(folder: Path, bought: list[float], label: Callable[[ndarray], ndarray]
         bought.append(float(X[0, 0]))
         return label(X)
 
-    with ActiveLearner.load(folder) if (folder / "header.json").exists() else begun(folder) as learner:
+    with opened(folder) as learner:
         learner.run(buy, sizes=SIZES)
 
 

@@ -15,7 +15,7 @@ import pytest
 from lobal import ActiveLearner
 from tests.faults.counting import counted, is_long
 from tests.faults.disk import Disk, Killed, failing
-from tests.faults.setting import SIZES, answered, begun, go_on, label, let_go, state_of
+from tests.faults.setting import SIZES, answered, go_on, label, let_go, opened, state_of
 
 # A process that was killed has closed nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -102,19 +102,20 @@ def test_after_a_power_cut_a_campaign_goes_on(
         counted("power cuts")
 
 
+@pytest.mark.parametrize("times", [1, 6])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
-def test_a_disk_that_fails_once_loses_nothing_in_the_process_and_after(
-    number: int, tmp_path: Path, undisturbed: tuple[list[object], int]
+def test_a_disk_that_fails_for_a_while_loses_nothing_in_the_process_and_after(
+    number: int, times: int, tmp_path: Path, undisturbed: tuple[list[object], int]
 ) -> None:
     expected, operations = undisturbed
     for place in places(operations, 17):
         root = tmp_path / f"{number} {place}"
         root.mkdir()
-        with Disk(root, fault_at=place, fault=failing(number)).in_use():
+        with Disk(root, fault_at=place, fault=failing(number), times=times).in_use():
             learner = None
-            for _ in range(2):
+            for _ in range(times + 1):
                 try:
-                    learner = begun(root / "campaign") if learner is None else learner
+                    learner = opened(root / "campaign") if learner is None else learner
                     learner.run(label, sizes=SIZES)
                 except OSError as error:
                     if os.strerror(number) not in str(error):

@@ -115,10 +115,10 @@ class Calls:
         """Fail the calls that were running when a worker was killed: the first ones, as calls begin in order."""
         wait(futures)  # all have an answer or this error by now, or will in an instant
         lost = [future for future in futures if isinstance(future.exception(), BrokenExecutor)]
-        workers: int = executor._max_workers if isinstance(executor, ProcessPoolExecutor) else 0  # type: ignore[attr-defined]
-        running = lost[:workers]
         for future in [future for future in futures if future not in lost]:
             self._take_future(future, futures, executor)
+        workers: int = executor._max_workers if isinstance(executor, ProcessPoolExecutor) else 0  # type: ignore[attr-defined]
+        running = lost[:workers] if self._is_working else []
         for future in running:
             self._take(futures.pop(future), error)
         raise RuntimeError(
