@@ -163,12 +163,9 @@ class CampaignState:
         """Refuse to go on from an event that is recorded, but was interrupted before it was in force."""
         recorded = len(self._events) if self._campaign is None else len(self._campaign.events) - self._n_before
         if recorded != self.revision.events:
-            where = (
-                "save it to a new folder and load"
-                if self._campaign is None
-                else f"close and load {self._campaign.path}"
-            )
-            raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {where} it to go on")
+            path = None if self._campaign is None else self._campaign.path
+            advice = "save it to a new folder and load that" if path is None else f"close it and load {path} again"
+            raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {advice}")
 
     def _append(self, event: Event, leaves: StepState | None = None) -> None:
         """An event: on disk first, then in force. A step says what it leaves."""

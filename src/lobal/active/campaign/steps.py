@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign, step_name
+from lobal.active.campaign.folder import CURRENT_FORMAT, JOURNAL, Campaign, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
@@ -127,7 +127,7 @@ def opened_setup(
     than before, if one is named.
     """
     header, events = upgraded(campaign.header, campaign.events, campaign.path)
-    tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
+    tensors = _candidates_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))
     candidates: Candidates = resolved(CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
     )
@@ -144,6 +144,17 @@ def opened_setup(
     }
     validation = Validation(**parts) if parts else None
     return Setup(LearnerSettings.from_fields(header["settings"]), surrogate, candidates, validation), events
+
+
+def _candidates_record(path: Path) -> dict[str, Tensor]:
+    """The tensors of the candidates, which nothing else has."""
+    try:
+        return load_record(path)[0]
+    except (FileNotFoundError, ValueError) as error:
+        raise ValueError(
+            f"{path}, the candidates of the campaign, cannot be read: {error}; restore it from a copy (the labels are "
+            f"in {JOURNAL}, by number)"
+        ) from error
 
 
 def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: Surrogate) -> FittedSurrogate | None:
