@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: venv demo test check format docs-numbers mutants clean
+.PHONY: venv demo test check format docs-numbers mutants faults clean
 
 venv: $(INSTALLED)
 
@@ -38,6 +38,11 @@ docs-numbers: venv
 # Prints changes of the code that no test detects; takes about twenty minutes on two cores, and is not part of check.
 mutants: venv
 	$(BIN)/python -m benchmarks.mutants --number 100 --seed 0 --jobs 2
+
+# Kills, power cuts, full disks, interrupts and damaged files at every place, with counts; the tests try some of each. Takes
+# about a quarter of an hour, and is not part of check.
+faults: venv
+	LOBAL_FAULTS=long OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

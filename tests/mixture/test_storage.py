@@ -56,6 +56,27 @@ def test_exact_experts_are_saved_without_their_factors_and_come_back_to_the_bit(
         assert torch.equal(before, after)
 
 
+@pytest.mark.parametrize("variant", ["refitted", "ordinal"])
+def test_sparse_experts_are_saved_without_what_can_be_computed_again_and_come_back_to_the_bit(variant: str) -> None:
+    mixture = fit(data(), **VARIANTS[variant]).mixture
+    tensors, fields = mixture_tensors(mixture)
+    assert not [name for name in tensors if name.endswith("factor")]
+    n_experts, m, _ = mixture.experts.covariance.root.shape
+    assert tensors["experts.covariance.root"].shape == (n_experts, m * (m + 1) // 2)
+    X = torch.rand(20, 1).double()
+    for before, after in zip(mixture.predict(X), mixture_from(tensors, fields).predict(X), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_factors_that_would_be_others_are_saved() -> None:
+    mixture = fit(data(), training=ANALYTIC).mixture
+    features = replace(mixture.experts.features, factor=mixture.experts.features.factor * 1.5)
+    changed = replace(mixture, experts=replace(mixture.experts, features=features))
+    tensors, fields = mixture_tensors(changed)
+    X = torch.rand(20, 1).double()
+    assert torch.equal(mixture_from(tensors, fields).mean(X), changed.mean(X))
+
+
 def test_files_that_have_the_factors_are_read() -> None:
     mixture = fit(data(), training=ANALYTIC, exact=True).mixture
     tensors, fields = mixture_tensors(mixture)

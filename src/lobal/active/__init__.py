@@ -10,7 +10,9 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `expected_savings.py`: what following the local complexity is expected to save, with its standard error.
 - `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
 - `draws.py`: draws from that density; `spread.py`: points that follow it evenly, the default.
-- `oracles.py`: calls of somebody else's program, which may fail; `stopping.py`: rules that end a run.
+- `next_step.py`: one pass through the loop, from what is known to the next points.
+- `oracles.py`: calls of somebody else's program, which may fail, hang or be killed; `labelling.py`: labels of pending
+  points from them; `stopping.py`: rules that end a run.
 - `settings.py`: what a learner is told once, checked.
 - `campaign/`: what is kept of a campaign, in memory and on disk.
 """

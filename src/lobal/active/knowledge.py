@@ -32,11 +32,19 @@ class Knowledge:
 
     def __init__(self, state: CampaignState, fitted: FittedSurrogate | None = None) -> None:
         self._state = state
+        self._revision = state.revision
         self._fitted = fitted
         self._evaluated: tuple[Tensor, Tensor] | None = None
         self._squared: Float[ndarray, " n"] | None = None  # errors of the labels
 
-    def under_new_density(self) -> "Knowledge":
+    def now(self) -> "Knowledge":
+        """This, or what is left of it after what has happened since."""
+        now = self._state.revision
+        if now == self._revision:
+            return self
+        return self._under_new_density() if now.told == self._revision.told else Knowledge(self._state)
+
+    def _under_new_density(self) -> "Knowledge":
         """The same model, and what it says at the candidates, under another training density."""
         changed = Knowledge(self._state, self._fitted)
         changed._evaluated, changed._squared = self._evaluated, self._squared

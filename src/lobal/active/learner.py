@@ -8,27 +8,28 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias, final
 
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from lobal.active.campaign.exclusive import exclusive
 from lobal.active.campaign.folder import Campaign
-from lobal.active.campaign.history import History, Step
+from lobal.active.campaign.history import History
 from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
-from lobal.active.campaign.steps import Setup, StepState, model_of_last_step, opened_setup
+from lobal.active.campaign.steps import Setup, model_of_last_step, opened_setup
 from lobal.active.candidates import Candidates, UserInput
-from lobal.active.draws import SPREAD, DrawTask, design
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
-from lobal.active.oracles import Oracle, is_complete, labels_as_they_come
+from lobal.active.labelling import Labelling
+from lobal.active.next_step import next_step
+from lobal.active.oracles import Oracle
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import whole_number
-from lobal.core.status import Show, status_line
+from lobal.core.status import status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
 Callback: TypeAlias = Callable[["ActiveLearner"], None]
@@ -37,6 +38,9 @@ Callback: TypeAlias = Callable[["ActiveLearner"], None]
 @final
 class ActiveLearner:
     """Decides which points to label next, so that the whole training set follows the superior training density.
+
+    Threads may share a learner: calls wait for each other, also for the fit of another's `ask`. Ctrl-C leaves no event
+    half done: it is there as a whole, or not at all.
 
     Args:
         space: where labels can be asked for: a `Pool` of candidates, a `Box`, or a pool of molecules.
@@ -54,6 +58,7 @@ class ActiveLearner:
             draws along a curve; or a competitor such as "gsx" (see `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough; may cost accuracy in very long campaigns.
+        keep_models: keep the models of all steps in the folder; by default those of the last two.
 
     Raises:
         TypeError, ValueError: an option is of the wrong kind or out of range; nothing has been computed then.
@@ -82,10 +87,12 @@ class ActiveLearner:
         draw: str | None = None,
         complexity: str = "local",
         shrink_inducing: bool = False,
+        keep_models: bool = False,
     ) -> None:
         design_name = checked_space(space).default_draw if draw is None else draw
         given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
-        settings = LearnerSettings.checked(seed=seed, draw=design_name, complexity=complexity, **given)
+        named = {"draw": design_name, "complexity": complexity, "keep_models": keep_models}
+        settings = LearnerSettings.checked(seed=seed, **given, **named)
         surrogate = checked_surrogate(model, shrink_inducing, space)
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
@@ -93,9 +100,13 @@ class ActiveLearner:
         if settings.intrinsic_dimension is None:
             settings = replace(settings, intrinsic_dimension=candidates.intrinsic_dimension(settings.seed))
         self._state = CampaignState(Setup(settings, surrogate, candidates, checked))
-        self._known = Knowledge(self._state)
+        self._knowledge = Knowledge(self._state)
         if folder is not None:
-            self.save(folder)
+            try:
+                self.save(folder)
+            except BaseException:
+                self.close()
+                raise
 
     # Asking and telling.
 
@@ -108,46 +119,16 @@ class ActiveLearner:
         Raises:
             ValueError: n is not a whole number of at least 1, or the pool has fewer points left.
         """
-        state, known, settings = self._state, self._known, self.settings
-        state.check_left(whole_number("the number of points to ask for", n, least=1))
-        generator = self.candidates.generator(settings.seed, len(self.history))
-        target = known.next_density(n)
-        task = DrawTask(
-            candidates=self.candidates,
-            weights=state.weights(target.proposal, n),
-            superior=known.superior,
-            check=known.check_points(n),
-            drawn=state.points(range(state.ledger.n_drawn)),
-            labelled=state.observations(),
-            fitted=known.fitted,
-            dimension=settings.dimension,
-            b=n,
-            generator=generator,
-        )
-        indices = design(settings.draw)(task)
-        taken = task.drawn[0] if settings.draw == SPREAD else None  # spread points keep the place of their candidate
-        inputs = self.candidates.place(indices, generator=generator, taken=taken)
-        step = Step(
-            number=len(self.history),
-            size=state.ledger.size,
-            batch=n,
-            check=task.check,
-            indices=tuple(indices.tolist()),
-            gamma_1=target.gamma_1,
-            gamma_2=target.gamma_2,
-            **known.findings(),
-        )
-        after = StepState(
-            number=step.number,
-            density=target.density,
-            complexity=None if known.fitted is None else known.scores.complexity,
-            kept={**state.last.kept, **({} if known.fitted is None else known.fitted.kept())},
-            fitted=known.fitted,
-        )
-        state.add_step(step, inputs, after)
-        self._known = known.under_new_density()
-        return self.candidates.batch(indices.numpy(), inputs)
+        return self._ask(n)
 
+    @exclusive
+    def _ask(self, n: int, target: int | None = None) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
+        self._state.check_left(whole_number("the number of points to ask for", n, least=1))
+        found = next_step(self._state, self._known, n, target)
+        self._state.add_step(found.step, found.inputs, found.leaves)
+        return self.candidates.batch(found.candidates, found.inputs)
+
+    @exclusive
     def tell(self, batch: UserInput, labels: UserInput) -> None:
         """Record labels of points: row numbers of a pool, or inputs in a box, in any order and number.
 
@@ -162,19 +143,20 @@ class ActiveLearner:
         points = self.candidates.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
         if points[0]:
-            self._tell(self._state.enter(points), values)
+            self._state.tell(self._state.enter(points), values)
 
+    @exclusive
     def expect(self, batch: UserInput) -> None:
         """Record points that are being labelled already, though nobody asked for them here: they are pending."""
         points = self.candidates.locate(batch)
         if points[0]:
             self._state.enter(points)
-            self._known = self._known.under_new_density()
 
+    @exclusive
     def give_up(self, batch: UserInput | None = None) -> None:
         """Record that pending points have no label and will have none; by default all that are pending."""
         state = self._state
-        self._fail(state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch)))
+        state.fail(state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch)))
 
     def run(
         self,
@@ -183,23 +165,27 @@ class ActiveLearner:
         sizes: Sequence[int],
         executor: Executor | None = None,
         points_per_call: int | None = None,
+        timeout: float | None = None,
         stop: Sequence[StoppingRule] = (),
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
     ) -> History:
         """Ask the oracle until there are sizes[-1] labels, fitting the model anew at each of the sizes.
 
-        Ctrl-C leaves the learner, and the campaign on disk, as after the last label: run it again to go on.
+        Ctrl-C, like any error, first records the labels of calls that have been made: calls that are running are waited
+        for, until Ctrl-C is pressed again. Run it again to go on.
 
         Args:
             oracle: returns labels (m,) of inputs (m, d). If it raises, the points it was called with failed; if it
                 returns NaN, those points did. If no point of a batch gets a label, the run ends with an error and the
                 points stay pending.
-            sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached are
-                skipped, so the same call continues a campaign that was interrupted.
-            executor: runs calls in parallel; any `concurrent.futures.Executor`.
+            sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
+                asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
+                up for by the next size, those of the last are not.
+            executor: runs calls in parallel; any `concurrent.futures.Executor`. If a process dies, its calls failed.
             points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
                 arrives, and else the whole batch.
+            timeout: seconds without any answer from the executor after which the calls that are running have failed.
             stop: rules that end the run early, checked after every size (see `lobal.stopping`).
             callbacks: functions of the learner, called after every size.
             progress: show a status line on the terminal.
@@ -208,23 +194,20 @@ class ActiveLearner:
             The history of all steps.
 
         Raises:
-            RuntimeError: the oracle failed at all points of a batch.
+            RuntimeError: the oracle failed at all points of a batch, or the executor is broken.
             ValueError: the oracle returned labels of the wrong shape, or sizes are not ascending.
         """
-        if not callable(oracle):
-            raise TypeError(f"oracle must be a function of inputs (m, d) that returns labels (m,), got {oracle!r}")
+        options: dict[str, Any] = {"executor": executor, "points_per_call": points_per_call, "timeout": timeout}
+        labelling = Labelling(self._state, oracle, **options)
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
-        if points_per_call is None:
-            points_per_call = 1 if executor is not None or self._state.is_saved else targets[-1]
-        whole_number("points_per_call", points_per_call, least=1)
         with status_line(progress, targets[-1]) as show:
             for size in targets:
                 missing = size - self._state.ledger.size
-                if missing > 0:
-                    show(*self._known.status("fitting the model, choosing points"))
-                    self.ask(missing)
+                if missing > 0 and not self._state.is_under_way(size):
+                    show(*self._status("fitting the model, choosing points"))
+                    self._ask(missing, target=size)
                 if self._state.ledger.pending:
-                    self._label_pending(oracle, executor, points_per_call, show)
+                    labelling.label_pending(lambda: show(*self._status("waiting for labels")))
                     for callback in callbacks:
                         callback(self)
                 if any(rule(self) for rule in stop):
@@ -259,42 +242,51 @@ class ActiveLearner:
         return self._state.history
 
     @property
+    @exclusive
     def labelled(self) -> Observations:
         """All labels and their inputs, in the order they were asked for."""
         return self._state.observations()
 
     @property
+    @exclusive
     def pending(self) -> ndarray:
         """Points asked for, or expected, whose label is still to come."""
         return self._state.batch(self._state.ledger.pending)
 
     @property
+    @exclusive
     def failed(self) -> ndarray:
         """Points that have no label and will have none."""
         return self._state.batch(self._state.ledger.failed)
 
     @property
+    @exclusive
     def fitted(self) -> FittedSurrogate | None:
         """The surrogate fitted to all labels so far; none while there are fewer than ten."""
         return self._known.fitted
 
     @property
+    @exclusive
     def model(self) -> Any:  # noqa: ANN401 - what the surrogate fits
         """The model fitted to all labels so far, such as a `MixtureRegressor`; none while there are fewer than ten."""
         return None if self.fitted is None else self.fitted.model
 
+    @exclusive
     def local_bandwidth(self) -> Float[ndarray, " N"]:
         """LOB at every candidate, Eq. (eq:gprLOB)."""
         return self._known.scores.bandwidth.numpy()
 
+    @exclusive
     def local_complexity(self) -> Float[ndarray, " N"]:
         """LFC at every candidate, Eq. (eq:approxLFC), up to a constant factor."""
         return self._known.scores.complexity.numpy()
 
+    @exclusive
     def superior_density(self) -> Float[ndarray, " N"]:
         """The superior training density at every candidate, Eq. (eq:approxPOpt), at equal norm with the pool's."""
         return self._known.scores.superior.numpy()
 
+    @exclusive
     def training_density(self) -> Float[ndarray, " N"]:
         """p_k at every candidate: what the points drawn so far follow, labelled, pending or failed.
 
@@ -302,6 +294,7 @@ class ActiveLearner:
         """
         return self._state.density.numpy().copy()
 
+    @exclusive
     def importance_weights(self) -> Float[ndarray, " n"]:
         """q / p_k at the labelled points: `sample_weight` for any model that is to serve under the test density.
 
@@ -309,48 +302,41 @@ class ActiveLearner:
         """
         return self._known.importance_weights
 
+    @exclusive
     def attainable(self) -> float:
         """The relative sample size that the superior density reaches if the complexity is right (def:relSampleSize)."""
         return self._known.scores.attainable
 
+    @exclusive
     def expected_savings(self) -> ExpectedSavings | None:
         """The share of labels that local complexity saves, with its standard error; none if it is not known yet."""
         return self._known.savings
 
-    def _label_pending(self, oracle: Oracle, executor: Executor | None, points_per_call: int, show: Show) -> None:
-        """Label all pending points, each label recorded as soon as it arrives."""
-        numbers = self._state.ledger.pending
-        calls = [numbers[i : i + points_per_call] for i in range(0, len(numbers), points_per_call)]
-        show(*self._known.status("waiting for labels"))
-        inputs = [self._state.model_inputs(call) for call in calls]
-        check = partial(self.candidates.labels, name="the oracle's labels")
-        for call, labels in labels_as_they_come(oracle, inputs, executor, check):
-            if labels is None:
-                self._fail(calls[call])
-            else:
-                self._tell(calls[call], labels)
-            show(*self._known.status("waiting for labels"))
+    @property
+    def _known(self) -> Knowledge:
+        """What follows from the labels so far; recomputed, as far as need be, after every event."""
+        self._knowledge = self._knowledge.now()
+        return self._knowledge
 
-    def _tell(self, numbers: Sequence[int], labels: ndarray) -> None:
-        self._state.tell(numbers, labels)
-        self._known = Knowledge(self._state) if is_complete(labels).any() else self._known.under_new_density()
-
-    def _fail(self, numbers: Sequence[int]) -> None:
-        self._state.fail(numbers)
-        self._known = self._known.under_new_density()
+    @exclusive
+    def _status(self, activity: str) -> tuple[int, str]:
+        return self._known.status(activity)
 
     # The folder.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the campaign to a folder, which `load` reads and which is kept up to date from then on.
 
-        Models of earlier steps than the last are not in it; give a `path` from the start to keep them.
+        Models of earlier steps than the last are not in it; give `path` and `keep_models` from the start to keep them.
         """
-        self._state.save(checked_path(path))
+        folder = checked_path(path)
+        with self._state.lock:
+            self._state.save(folder)
 
     def close(self) -> None:
         """Release the campaign's folder, so that another process may open it."""
-        self._state.close()
+        with self._state.lock:
+            self._state.close()
 
     def __enter__(self) -> "ActiveLearner":
         return self
@@ -360,7 +346,12 @@ class ActiveLearner:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        noise: NoiseFunction | None = None,
+        pool: Space | None = None,
+        device: str | None = None,
     ) -> "ActiveLearner":
         """The campaign of that folder, which goes on where it was.
 
@@ -368,6 +359,7 @@ class ActiveLearner:
             path: the folder.
             noise: the function that the model was given as its `noise`, if it was: functions cannot be saved.
             pool: the pool, if it was a memory-mapped file that has moved, or if the campaign's folder lacks it.
+            device: where models are fitted from now on, "cpu" or "cuda"; by default where they were.
 
         Raises:
             FileNotFoundError, ValueError: there is no campaign, or it is damaged, or `noise` or `pool` is missing.
@@ -375,26 +367,33 @@ class ActiveLearner:
         """
         campaign = Campaign.open(path)
         try:
-            return cls._opened(campaign, pool, noise)
+            return cls._opened(campaign, pool, noise, device)
         except BaseException:
             campaign.close()
             raise
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], *, noise: NoiseFunction | None = None, pool: Space | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        noise: NoiseFunction | None = None,
+        pool: Space | None = None,
+        device: str | None = None,
     ) -> "ActiveLearner":
         """The same without locking it, to look at a campaign that another process is running.
 
         Where the noise was a function that is not given again, the model learns a constant noise, with a warning.
         """
-        return cls._opened(Campaign.read(path), pool, noise)
+        return cls._opened(Campaign.read(path), pool, noise, device)
 
     @classmethod
-    def _opened(cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None) -> "ActiveLearner":
-        setup, events = opened_setup(campaign, pool, noise)
+    def _opened(
+        cls, campaign: Campaign, pool: Space | None, noise: NoiseFunction | None, device: str | None
+    ) -> "ActiveLearner":
+        setup, events = opened_setup(campaign, pool, noise, device)
         space = SavedSpace(setup.candidates, setup.surrogate)
         learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
-        learner._known = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
+        learner._knowledge = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
         return learner

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
+from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
@@ -130,6 +131,10 @@ class MixtureSurrogate(Surrogate):
         model = MixtureRegressor.load(path, device=self.model.device)
         model.noise = self.model.noise
         return FittedMixtureSurrogate(model, {})
+
+    def use_device(self, device: str) -> None:
+        resolve_device(device)
+        self.model.set_params(device=device)
 
     def to_settings(self) -> dict[str, Any]:
         """Options that are functions cannot be saved; `functions` names them."""

@@ -1,14 +1,17 @@
-"""Calling an oracle, which is somebody else's program and may fail."""
+"""Calling an oracle, which is somebody else's program and may fail, hang or be killed."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor, as_completed
-from contextlib import closing
-from typing import Any, TypeAlias
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from typing import Any, NoReturn, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
+
+from lobal.active.campaign.exclusive import Uninterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -16,42 +19,145 @@ logger = logging.getLogger(__name__)
 Oracle: TypeAlias = Callable[[ndarray], Any]
 # The checked labels of so many points, from whatever an oracle returned.
 Check: TypeAlias = Callable[[Any, int], ndarray]
+# Takes the number of a call and its labels, or none where the call failed.
+Record: TypeAlias = Callable[[int, ndarray | None], None]
 
 
-def labels_as_they_come(
-    oracle: Oracle, calls: Sequence[ndarray], executor: Executor | None, check: Check
-) -> Iterator[tuple[int, ndarray | None]]:
-    """The number of each call and its labels, in the order they come; none where the oracle raised.
+@final
+class Calls:
+    """Calls of an oracle, each answer recorded as soon as it is there.
 
-    Without an executor the calls run one after the other. Calls that have not begun are cancelled when the caller
-    stops listening, so that Ctrl-C does not wait for labels nobody will take. Failures before the first label are held
-    back until there is one: until then the oracle itself may be broken.
-
-    Raises:
-        RuntimeError: there is not a single label.
-        ValueError: the oracle returned something other than one label for each input.
+    Failures before the first label are held back until there is one: until then the oracle itself may be broken,
+    unless it is known to work (`is_working`).
     """
-    failures: list[tuple[int, ndarray | None]] = []
-    error: Exception | None = None
-    is_working = False
-    with closing(_results(oracle, calls, executor)) as results:
-        for number, result in results:
-            labels: ndarray | None = None
-            if isinstance(result, Exception):
-                logger.warning("the oracle failed at %s: %r", calls[number].tolist(), result)
-                error = result
-            else:
-                labels = check(result, len(calls[number]))
-            is_working = is_working or (labels is not None and bool(is_complete(labels).any()))
-            failures.append((number, labels))
-            if is_working:
-                yield from failures
-                failures = []
-    if failures:
+
+    def __init__(
+        self, oracle: Oracle, inputs: Sequence[ndarray], *, check: Check, record: Record, is_working: bool = False
+    ) -> None:
+        self._oracle, self._inputs, self._check, self._record = oracle, inputs, check, record
+        self._failures: list[tuple[int, ndarray | None]] = []  # held back
+        self._is_working = is_working
+        self._error: BaseException | None = None  # of the last call that failed
+
+    def run(self, executor: Executor | None = None, *, timeout: float | None = None) -> None:
+        """Make all calls, without an executor one after the other.
+
+        On Ctrl-C and on any error, calls that have not begun are cancelled and those that are running are waited for:
+        their labels are paid. A second Ctrl-C gives them up.
+
+        Args:
+            executor: runs calls in parallel.
+            timeout: seconds without any answer after which the calls that are running have failed.
+
+        Raises:
+            RuntimeError: there is not a single label, or the executor cannot go on; its points are left as they are.
+            ValueError: the oracle returned something other than one label for each input.
+        """
+        if executor is None:
+            for number, X in enumerate(self._inputs):
+                result = _attempt(self._oracle, X, os.getpid())
+                with Uninterrupted():
+                    self._take(number, result)
+        else:
+            self._run(executor, timeout)
+        if self._failures:
+            raise RuntimeError(
+                f"the oracle failed at all {sum(map(len, self._inputs))} points; none is given up: mend it and run "
+                "again or, to do without them, learner.give_up()"
+            ) from self._error
+
+    def _run(self, executor: Executor, timeout: float | None) -> None:
+        futures: dict[Future[Any], int] = {}  # in the order of submission; those taken are removed
+        try:
+            self._submit(executor, futures)
+            while futures:
+                done = wait(futures, timeout, FIRST_COMPLETED).done
+                with Uninterrupted():
+                    if not done:
+                        self._give_up(futures, f"no answer within {timeout} s")
+                    for future in sorted(done, key=futures.__getitem__):
+                        self._take_future(future, futures, executor)
+        except BaseException:
+            self._collect(futures)
+            raise
+
+    def _submit(self, executor: Executor, futures: dict[Future[Any], int]) -> None:
+        for number, X in enumerate(self._inputs):
+            with Uninterrupted():
+                try:
+                    futures[executor.submit(_attempt, self._oracle, X, os.getpid())] = number
+                except BrokenExecutor as error:
+                    self._fail_broken(futures, executor, error)
+
+    def _take_future(self, future: Future[Any], futures: dict[Future[Any], int], executor: Executor) -> None:
+        error = future.exception()
+        if isinstance(error, BrokenExecutor):
+            self._fail_broken(futures, executor, error)
+        number = futures.pop(future)
+        if error is not None and not isinstance(error, Exception):
+            raise error  # Ctrl-C reached the worker as well
+        self._take(number, future.result() if error is None else error)
+
+    def _give_up(self, futures: dict[Future[Any], int], reason: str) -> None:
+        """Fail calls that do not answer; without a worker left, the others cannot be made."""
+        cancelled = [future for future in futures if future.cancel()]
+        for future in [future for future in futures if not future.done()]:
+            self._take(futures.pop(future), TimeoutError(reason))
+        for future in cancelled:
+            del futures[future]
+        if cancelled and self._is_working:
+            raise RuntimeError(
+                f"{reason} from any worker: calls that were running have failed, {len(cancelled)} more cannot be made "
+                "and are pending; restart the executor's workers and run again"
+            )
+
+    def _fail_broken(self, futures: dict[Future[Any], int], executor: Executor, error: BaseException) -> NoReturn:
+        """Fail the calls that were running when a worker was killed: the first ones, as calls begin in order."""
+        wait(futures)  # all have an answer or this error by now, or will in an instant
+        lost = [future for future in futures if isinstance(future.exception(), BrokenExecutor)]
+        for future in [future for future in futures if future not in lost]:
+            self._take_future(future, futures, executor)
+        workers: int = executor._max_workers if isinstance(executor, ProcessPoolExecutor) else 0  # type: ignore[attr-defined]
+        running = lost[:workers] if self._is_working else []
+        for future in running:
+            self._take(futures.pop(future), error)
         raise RuntimeError(
-            f"the oracle failed at all {sum(map(len, calls))} points; none is given up: mend it and run again or, to "
-            "do without them, learner.give_up()"
+            "a worker of the executor was killed, perhaps for want of memory, and the executor is of no use any more; "
+            f"the {len(running)} calls that were running have failed, the other points are pending; run again with a "
+            "new executor"
         ) from error
+
+    def _collect(self, futures: dict[Future[Any], int]) -> None:
+        """Record the labels of calls that have been paid for; what else is wrong does not matter any more."""
+        running = [future for future in futures if not future.cancel()]
+        if n_awaited := sum(not future.done() for future in running):
+            logger.warning("waiting for %d calls of the oracle; a second Ctrl-C gives them up", n_awaited)
+        try:
+            wait(running)
+        finally:
+            for future in running:
+                if future.done() and future.exception() is None and not isinstance(future.result(), Exception):
+                    with Uninterrupted():
+                        self._take_if_possible(futures.pop(future), future.result())
+
+    def _take_if_possible(self, number: int, result: object) -> None:
+        try:
+            self._take(number, result)
+        except Exception as error:  # the error that ended the run is the one to raise
+            logger.warning("the oracle's answer at %s is not recorded: %s", self._inputs[number].tolist(), error)
+
+    def _take(self, number: int, result: object) -> None:
+        """Record an answer, or hold a failure back."""
+        labels: ndarray | None = None
+        if isinstance(result, BaseException):
+            logger.warning("the oracle failed at %s: %r", self._inputs[number].tolist(), result)
+            self._error = result
+        else:
+            labels = self._check(result, len(self._inputs[number]))
+        self._is_working = self._is_working or (labels is not None and bool(is_complete(labels).any()))
+        self._failures.append((number, labels))
+        while self._is_working and self._failures:
+            self._record(*self._failures.pop(0))
 
 
 def as_labels(values: Any, *, name: str) -> Float[ndarray, "..."]:  # noqa: ANN401 - array-likes of any kind are welcome
@@ -67,21 +173,21 @@ def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
     return np.asarray(np.isfinite(labels).reshape(len(labels), -1).all(axis=1))
 
 
-def _results(oracle: Oracle, calls: Sequence[ndarray], executor: Executor | None) -> Generator[tuple[int, Any]]:
-    if executor is None:
-        yield from ((number, _attempt(oracle, X)) for number, X in enumerate(calls))
-        return
-    futures = {executor.submit(_attempt, oracle, X): number for number, X in enumerate(calls)}
-    try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _attempt(oracle: Oracle, X: ndarray) -> Any:  # noqa: ANN401 - labels or an exception
+def _attempt(oracle: Oracle, X: ndarray, owner: int) -> Any:  # noqa: ANN401 - labels or an exception
+    """The oracle's answer, or what it raised; a worker whose campaign has died buys nothing more."""
+    if os.getpid() != owner and multiprocessing.parent_process() is not None and not _is_alive(owner):
+        os._exit(1)
     try:
         return oracle(X)
     except Exception as error:  # whatever a stranger's program raises is a failed label, not the campaign's end
         return error
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # workers end with their campaign there
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -29,6 +29,7 @@ class LearnerSettings:
     exploration: float = 0.1  # share of the test density in what is aimed for
     draw: str = "spread"  # name of a design
     complexity: str = "local"  # LFC, or "constant" to leave it out
+    keep_models: bool = False  # of all steps in the folder, not of the last two only
 
     @staticmethod
     def checked(
@@ -39,6 +40,7 @@ class LearnerSettings:
         exploration: object,
         draw: object,
         complexity: object,
+        keep_models: object = False,
     ) -> "LearnerSettings":
         """The settings with numbers as Python's own.
 
@@ -49,6 +51,8 @@ class LearnerSettings:
             raise ValueError(f"draw must be one of {sorted(DRAWS)}, got {draw!r}")
         if not isinstance(complexity, str) or complexity not in COMPLEXITIES:
             raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
+        if not isinstance(keep_models, bool):
+            raise TypeError(f"keep_models must be True or False, got {shown(keep_models)}")
         hint = "leave it out to have it estimated"
         return LearnerSettings(
             seed=whole_number("seed", seed, least=0),
@@ -59,6 +63,7 @@ class LearnerSettings:
             exploration=real_number("exploration", exploration, least=0.0, most=1.0, hint="0.1 by default"),
             draw=draw,
             complexity=complexity,
+            keep_models=keep_models,
         )
 
     def to_fields(self) -> dict[str, Any]:

@@ -132,6 +132,10 @@ class Surrogate(ABC):
             ValueError: the function is missing and needed, or given and not needed.
         """
 
+    @abstractmethod
+    def use_device(self, device: str) -> None:
+        """Fit and load models on another device from now on."""
+
     def use_folder(self, folder: Path, *, read_only: bool) -> None:  # noqa: B027 - most surrogates keep no files
         """Called with the folder of the campaign when it is created or opened, for surrogates that keep files there."""
 

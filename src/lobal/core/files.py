@@ -1,6 +1,8 @@
 """Saving and loading without pickle: tensors in safetensors, everything else in JSON beside them."""
 
+import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -11,29 +13,42 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-# 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. All are read.
-FORMAT_VERSION = 3
+# 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. 4: factors that
+# can be computed again are left out. All are read.
+FORMAT_VERSION = 4
 
+# What to do about errors of the system that are nobody's mistake.
+ADVICE = {
+    errno.ENOSPC: "free some space and repeat the call",
+    errno.EDQUOT: "your quota is used up: remove some files and repeat the call",
+    errno.EIO: "the disk reports an error: check it, and go on with a copy on another one",
+    errno.EROFS: "the file system can only be read: mount it for writing, or go on with a copy elsewhere",
+    errno.EACCES: "get permission to write there, or go on with a copy elsewhere",
+}
+# The hash of a record stands in its own header; while it is computed, as many zeros stand there.
+_NO_HASH = "0" * 64
 # A temporary file of `write_atomically`: hidden, with the name of the final file and a token.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 
 
 def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
-    """Write one self-contained file atomically: the tensors, with the fields as JSON in its header."""
-    metadata = {"lobal": json.dumps({"format": FORMAT_VERSION, **fields})}
-    write_atomically(Path(path), save({name: value.contiguous() for name, value in tensors.items()}, metadata))
+    """Write one self-contained file atomically: the tensors, with the fields and a hash as JSON in its header."""
+    metadata = {"lobal": json.dumps({"format": FORMAT_VERSION, **fields}), "sha256": _NO_HASH}
+    content = save({name: value.contiguous() for name, value in tensors.items()}, metadata)
+    write_atomically(Path(path), content.replace(_NO_HASH.encode(), _hash(content).encode(), 1))
 
 
 def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and fields of a file that `save_record` wrote.
 
     Raises:
-        ValueError: the file is not such a record, or was written by a newer version.
+        ValueError: the file is not such a record, is damaged, or was written by a newer version.
     """
     content = Path(path).read_bytes()
     try:
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        fields = json.loads(header["__metadata__"]["lobal"])
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        fields = json.loads(metadata["lobal"])
+        _check_hash(content, metadata.get("sha256"))
         tensors = load(content)
         written_by_newer = fields["format"] > FORMAT_VERSION
     except Exception as error:
@@ -44,20 +59,57 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
     return tensors, fields
 
 
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _check_hash(content: bytes, found: str | None) -> None:
+    """Refuse a record that is not as it was written; those of earlier versions have no hash."""
+    if found is not None and _hash(content.replace(found.encode(), _NO_HASH.encode(), 1)) != found:
+        raise ValueError("its content does not have the hash it was written with")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that readers see either as it was or complete; on return, content and name are on disk."""
+    """Write a file that readers see either as it was or complete; on return, content and name are on disk.
+
+    Raises:
+        OSError: the disk is full, or the file cannot be written for another reason; what was there is unchanged.
+    """
     # Not by the tempfile module, whose files are readable by their owner only.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with beside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(beside, content)
         beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        explain(error, path, "what was there before is unchanged")
         raise
     sync_folder(path.parent)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a new file; on return its content is on disk, its name not yet."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        write_all(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def write_all(file: int, content: bytes) -> None:
+    """Write everything; the system may take it in parts."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def explain(error: BaseException, path: Path, state: str) -> None:
+    """Raise an error of the system again, naming the file, what has become of it and what to do; pass over others."""
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        message = f"{error.strerror}: {path} cannot be written, {state}; {ADVICE[error.errno]}"
+        raise type(error)(error.errno, message) from error
 
 
 def sync_folder(path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from lobal.core.density import KernelDensity
@@ -46,9 +47,11 @@ PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibra
 GATES: dict[str, tuple[type[Gate], str]] = {"softmax": (SoftmaxGate, "kappa"), "ordinal": (OrdinalGate, "n_experts")}
 # In a file some tensors have other names.
 IN_FILES = {"shared_bandwidth": "shared", "other_ruler": "ruler"}
-# Exact experts are conditioned again when they are loaded: O(L n^3) work instead of L n^2 numbers in the file. On the
-# same machine with as many threads predictions are the same to the bit, elsewhere up to rounding.
+# Exact experts are conditioned again when they are loaded, and kernel matrices of inducing points factorised: O(L n^3)
+# work instead of L n^2 numbers in the file. On the same machine with as many threads predictions are the same to the
+# bit, elsewhere up to rounding.
 NOT_SAVED = ("factor", "weights")
+ROOT = "covariance.root"  # of sparse experts: in files the upper triangles, row by row
 
 
 class SavedModel(NamedTuple):
@@ -127,7 +130,10 @@ def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]
         assert isinstance(experts, ExactExperts)
         expert_fields = {"kind": "exact", "kernel": _name(experts.kernel)}
     gate_fields = {name: _gate_fields(gate) for name, gate in gates.items()}
-    return _tensors_of(mixture), {**gate_fields, "experts": expert_fields}
+    tensors, root = _tensors_of(mixture), f"experts.{ROOT}"
+    if root in tensors:
+        tensors[root] = _triangle(tensors[root])
+    return tensors, {**gate_fields, "experts": expert_fields}
 
 
 def mixture_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Mixture:
@@ -172,12 +178,17 @@ def _experts_from(tensors: dict[str, Tensor], fields: dict[str, Any]) -> Experts
             kernel=kernel_named(fields["kernel"]),
         )
     features = _features_from(_under("features", tensors), fields["kernel"])
+    if ROOT in tensors:
+        tensors = {**tensors, ROOT: _square(tensors[ROOT], len(features.points))}
     covariance = COVARIANCES[fields["covariance"]](**_under("covariance", tensors))
     return _part(SparseExperts, tensors, features=features, hyperparameters=hyperparameters, covariance=covariance)
 
 
 def _features_from(tensors: dict[str, Tensor], kernel: str) -> WhitenedFeatures:
-    return _part(WhitenedFeatures, tensors, kernel=kernel_named(kernel))
+    if "factor" in tensors:
+        return _part(WhitenedFeatures, tensors, kernel=kernel_named(kernel))
+    shape = {"bandwidths": tensors["bandwidths"], "shared_bandwidth": tensors["shared"]}
+    return WhitenedFeatures.at(tensors["points"], **shape, kernel=kernel_named(kernel))
 
 
 def _name(kernel: Kernel) -> str:
@@ -189,13 +200,37 @@ def _tensors_of(part: object) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for field in fields(part):  # type: ignore[arg-type]  # a dataclass
         value, name = getattr(part, field.name), IN_FILES.get(field.name, field.name)
-        if isinstance(value, Tensor) and not (isinstance(part, ExactExperts) and name in NOT_SAVED):
+        if isinstance(value, Tensor) and not (name in NOT_SAVED and _is_computed_again(part)):
             found[name] = value.detach().cpu().clone()
         elif isinstance(value, Hyperparameters):
             found |= {each: tensor.detach().cpu().clone() for each, tensor in value._asdict().items()}
         elif is_dataclass(value):
             found |= _tensors_under(name, value)
     return found
+
+
+def _is_computed_again(part: object) -> bool:
+    """Whether loading computes the same factors, to the bit, from what else is saved."""
+    if not isinstance(part, WhitenedFeatures):
+        return isinstance(part, ExactExperts)
+    shape = {"bandwidths": part.bandwidths, "shared_bandwidth": part.shared_bandwidth}
+    return torch.equal(WhitenedFeatures.at(part.points, **shape, kernel=part.kernel).factor, part.factor)
+
+
+def _triangle(root: Float[Tensor, "L m m"]) -> Float[Tensor, "L k"]:
+    """The numbers on and above the diagonals, which are all that count."""
+    rows, columns = torch.triu_indices(*root.shape[1:])
+    return root[:, rows, columns]
+
+
+def _square(root: Tensor, m: int) -> Float[Tensor, "L m m"]:
+    """Upper triangular matrices from their triangles; those of earlier versions are matrices already."""
+    if root.dim() > 2:
+        return root
+    full = root.new_zeros(len(root), m, m)
+    rows, columns = torch.triu_indices(m, m)
+    full[:, rows, columns] = root
+    return full
 
 
 def _tensors_under(prefix: str, part: object | None) -> dict[str, Tensor]:

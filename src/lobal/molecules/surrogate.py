@@ -152,6 +152,10 @@ class ForceFieldSurrogate(Surrogate):
             return None
         return model if model.about.get("task") == task_hash else None
 
+    def use_device(self, device: str) -> None:
+        resolve_device(device)
+        self.settings = replace(self.settings, device=device)
+
     def use_folder(self, folder: Path, *, read_only: bool) -> None:
         self._last_fit, self._is_read_only = folder / MODEL, read_only
 

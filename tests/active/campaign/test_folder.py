@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign
+from lobal.active.campaign.journal import journal_content
 from lobal.core.files import load_record, make_folder
 from tests.active.campaign.processes import append_forever, create, hold, hold_with_a_worker, received, running
 
 HEADER = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": (4, 8)}}
-KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 2}
+KEPT = {"seed": 3, "settings": {"smoothness": math.inf, "exploration": 0.1 + 0.2, "sizes": [4, 8]}, "format": 3}
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def test_steps_come_back_as_they_were(path: Path) -> None:
     density = torch.linspace(0.0, 1.0, 5, dtype=torch.float64)
     with Campaign.open(path) as campaign:
         for factor in (2.0, 3.0):  # the second replaces the first
-            campaign.save_step(12345, {"density": density * factor})
-    tensors, _ = load_record(Campaign.read(path).step_path(12345))
+            campaign.save_step(0, {"density": density * factor})
+    tensors, _ = load_record(Campaign.read(path).step_path(0))
     torch.testing.assert_close(tensors, {"density": density * 3.0}, rtol=0.0, atol=0.0)
-    assert (path / "steps" / "12345.lobal").exists()
+    assert campaign.step_path(12345) == path / "steps" / "12345.lobal"
 
 
 def test_of_the_steps_the_last_two_are_kept(path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_campaign_is_not_created_over_another(path: Path) -> None:
     (path / "header.json").unlink()
     with pytest.raises(FileExistsError, match="already holds a campaign"):
         Campaign.create(path, {})
-    assert (path / "journal.jsonl").read_bytes() == b'{"event": "first"}\n'
+    assert (path / "journal.jsonl").read_bytes() == journal_content([{"event": "first"}])
 
 
 def test_a_campaign_is_not_created_over_a_file(tmp_path: Path) -> None:
@@ -156,12 +157,12 @@ def test_records_and_journal_have_their_names_on_disk_before_the_header(
 
 def test_a_campaign_can_begin_with_records_and_a_past(tmp_path: Path) -> None:
     state, past = {"x": torch.arange(3.0)}, [{"event": "old", "y": [0.1, 1e-300]}]
-    with Campaign.create(tmp_path / "campaign", {}, records={"steps/0004.lobal": state}, events=past) as campaign:
+    with Campaign.create(tmp_path / "campaign", {}, records={"steps/0000.lobal": state}, events=past) as campaign:
         assert campaign.events == past
         campaign.append({"event": "new"})
     again = Campaign.read(tmp_path / "campaign")
     assert again.events == [*past, {"event": "new"}]
-    assert torch.equal(load_record(again.step_path(4))[0]["x"], state["x"])
+    assert torch.equal(load_record(again.step_path(0))[0]["x"], state["x"])
 
 
 def test_of_many_processes_that_create_a_campaign_one_succeeds_and_its_records_stay(tmp_path: Path) -> None:
@@ -193,9 +194,9 @@ def test_a_torn_last_event_is_left_by_reading_and_dropped_by_opening(
 
 def test_a_spoilt_or_lost_journal_is_refused_not_replaced_and_the_lock_released(path: Path) -> None:
     journal = path / "journal.jsonl"
-    journal.write_bytes(b'{"event": 1}\nspoilt\n{"event": 3}\n')
+    journal.write_bytes(journal.read_bytes() + b"spoilt\n" + journal_content([{"event": 3}], first=2))
     for way in (Campaign.open, Campaign.open, Campaign.read):
-        with pytest.raises(ValueError, match=r"journal\.jsonl, line 2 is not an event"):
+        with pytest.raises(ValueError, match=r"journal\.jsonl, line 2 is not the event"):
             way(path)
     journal.unlink()
     for way in (Campaign.open, Campaign.open, Campaign.read):
@@ -214,10 +215,38 @@ def test_a_garbage_header_is_refused_by_name(content: bytes, way: object, path: 
         way(path)  # type: ignore[operator]
 
 
+def test_a_changed_header_is_refused(path: Path) -> None:
+    content = (path / "header.json").read_text()
+    for changed in (content.replace('"seed": 3', '"seed": 4'), content.replace('"sha256"', '"sha255"')):
+        (path / "header.json").write_text(changed)
+        for way in (Campaign.open, Campaign.read):
+            with pytest.raises(
+                ValueError, match=r"header\.json does not have the hash it was written with; restore it"
+            ):
+                way(path)
+
+
+def test_a_journal_that_has_lost_its_end_is_refused_with_the_way_on(path: Path) -> None:
+    journal = path / "journal.jsonl"
+    with Campaign.open(path) as campaign:
+        campaign.append({"event": "told"})
+        before = journal.read_bytes()
+        campaign.save_step(0, {})
+    Campaign.open(path).close()  # the step was not taken, as after a crash
+    journal.write_bytes(before[: before.index(b"\n") + 1])
+    for way in (Campaign.open, Campaign.open, Campaign.read):
+        with pytest.raises(
+            ValueError, match=r"has 1 events, but steps/0000\.lobal was written after 2: .* remove .*0000"
+        ):
+            way(path)
+    (path / "steps" / "0000.lobal").unlink()
+    Campaign.open(path).close()
+
+
 def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
     (path / "header.json").write_text(json.dumps({"format": CURRENT_FORMAT + 1}))
     for way in (Campaign.open, Campaign.read):
-        with pytest.raises(ValueError, match="has format 3, this lobal reads up to 2; install a newer lobal"):
+        with pytest.raises(ValueError, match="has format 4, this lobal reads up to 3; install a newer lobal"):
             way(path)
 
 

@@ -1,4 +1,8 @@
+import errno
+import fcntl
+import logging
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -47,3 +51,35 @@ def test_a_released_lock_is_free_although_a_forked_process_has_its_file_open(pat
     lock.release()
     Lock(path, "this").release()
     os.close(forked)
+
+
+def test_the_file_names_the_machine_and_is_emptied_on_release(path: Path) -> None:
+    lock = Lock(path, "this")
+    assert path.read_text().split("\n")[1] == socket.gethostname()
+    assert len(path.read_text().split("\n")[2]) > 0  # the boot id, or a dash
+    lock.release()
+    assert path.read_text() == ""
+
+
+def test_a_lock_that_another_machine_did_not_release_is_taken_with_a_warning(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_text("123\nelsewhere\nanother-boot\nnote\n")
+    with caplog.at_level(logging.WARNING):
+        Lock(path, "this").release()
+        assert caplog.messages == [
+            "this was not closed by process 123 on elsewhere; make sure that it does not run any more"
+        ]
+        Lock(path, "this").release()
+    assert len(caplog.messages) == 1
+
+
+def test_a_file_system_without_locks_is_named_with_advice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(_: object, operation: int) -> None:
+        if operation != fcntl.LOCK_UN:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with pytest.raises(OSError, match=r"this cannot be opened for writing, .*; use a folder on a local disk") as caught:
+        Lock(path, "this")
+    assert caught.value.errno == errno.ENOLCK

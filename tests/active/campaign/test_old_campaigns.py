@@ -1,4 +1,4 @@
-"""Campaigns that version 0.1.0 wrote still load, and go on as they would have."""
+"""Campaigns of earlier formats still load, and go on as they would have."""
 
 import json
 import shutil
@@ -12,8 +12,8 @@ from lobal import ActiveLearner
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "campaigns"
 
 
-@pytest.mark.parametrize("name", ["pool", "box"])
-def test_a_campaign_of_the_first_format_loads_and_goes_on(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["pool", "box", "pool_format_2"])
+def test_a_campaign_of_an_earlier_format_loads_and_goes_on(name: str, tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / name, tmp_path / name)
     expected = json.loads((FIXTURES / f"{name}_expected.json").read_text())
     with ActiveLearner.load(tmp_path / name) as learner:
@@ -25,3 +25,5 @@ def test_a_campaign_of_the_first_format_loads_and_goes_on(name: str, tmp_path: P
         assert list(learner.history.sizes) == expected["sizes"]
         np.testing.assert_allclose(learner.training_density(), expected["training_density"], rtol=1e-12)
         np.testing.assert_allclose(learner.ask(len(expected["next"])), expected["next"], rtol=1e-9)
+    with ActiveLearner.load(tmp_path / name) as again:  # with an event of the present format after the others
+        np.testing.assert_array_equal(again.pending, learner.pending)

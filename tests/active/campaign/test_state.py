@@ -1,4 +1,3 @@
-import json
 import multiprocessing
 import time
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from lobal import ActiveLearner, Adam, Box, MixtureRegressor, Pool
+from lobal.active.campaign.folder import Campaign
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate, MixtureSurrogate
 from tests.learner_setting import MODEL, bumpy, learner, pool
 
@@ -35,7 +35,9 @@ def test_a_loaded_campaign_goes_on_as_if_it_had_not_stopped(space: Pool | Box, t
 
 def in_memory(active: ActiveLearner) -> ActiveLearner:
     """The same learner without its folder."""
-    active._state._campaign = None
+    campaign = active._state._campaign
+    assert campaign is not None
+    active._state._campaign, active._state._events = None, campaign.events
     return active
 
 
@@ -97,8 +99,8 @@ def test_a_campaign_saved_late_has_the_last_model(tmp_path: Path) -> None:
         active.close()
     files = [sorted(file.name for file in (tmp_path / name / "steps").iterdir()) for name in ("kept", "late")]
     assert files[0][-2:] == files[1] == ["0002.lobal", "0002.model"]
-    journals = [(tmp_path / name / "journal.jsonl").read_text().splitlines() for name in ("kept", "late")]
-    asked = [[line for line in journal if json.loads(line)["event"] == "asked"] for journal in journals]
+    journals = [Campaign.read(tmp_path / name).events for name in ("kept", "late")]
+    asked = [[event for event in journal if event["event"] == "asked"] for journal in journals]
     assert asked[0] == asked[1]
     models = [MixtureRegressor.load(tmp_path / name / "steps" / "0002.model") for name in ("kept", "late")]
     X = np.linspace(0, 1, 50)[:, None]
@@ -186,6 +188,21 @@ def test_a_noise_function_is_asked_for_again_and_the_campaign_goes_on_with_it(tm
         again.run(bumpy, sizes=SIZES[:2])
         assert_equal(whole, again)
         assert again.model.noise is variance
+
+
+# Devices.
+
+
+def test_a_campaign_goes_on_or_is_looked_at_on_another_device(tmp_path: Path) -> None:
+    model = clone(MODEL).set_params(device="cuda:77")  # of a machine that this one is not
+    with learner(model=model, path=tmp_path / "campaign") as active:
+        active.tell(np.arange(12), bumpy(active.candidates.X[:12]))
+    assert ActiveLearner.read(tmp_path / "campaign", device="cpu").model.device == "cpu"
+    with ActiveLearner.load(tmp_path / "campaign", device="cpu") as again:
+        again.ask(2)
+        assert again.surrogate.to_settings()["options"]["device"] == "cpu"
+    with pytest.raises(ValueError, match="device"):
+        ActiveLearner.load(tmp_path / "campaign", device="abacus")
 
 
 # Other processes.

@@ -1,5 +1,7 @@
 """The folder of one active learning campaign, readable after a crash at any instant."""
 
+import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -11,10 +13,15 @@ from torch import Tensor
 
 from lobal.active.campaign.journal import Journal, journal_content, listed, parse_journal
 from lobal.active.campaign.lock import Lock
-from lobal.core.files import make_folder, remove_unfinished, save_record, write_atomically
+from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
-CURRENT_FORMAT = 2  # of the folder as a whole; a step's file has its own
+# Of the folder as a whole; a step's file has its own. 2: kinds of candidates and surrogates. 3: lines of the journal
+# have numbers and checks. All are read.
+CURRENT_FORMAT = 3
+CHECKED = 3  # the first format with checks
+HASH = "sha256"  # of the header's other entries
+EVENTS = "events"  # field of a step's file: how many events were in the journal when it was written
 
 
 @final
@@ -23,13 +30,18 @@ class Campaign:
 
     Made by `create`, `open` or `read`. Created or opened, it is locked until `close` or until the process ends in
     whatever way. A forked process cannot write to it. The header is written once, when the campaign is created;
-    `format` is the folder's own entry. `events` is the journal, in order.
+    `format` and a hash are the folder's own entries. `events` is the journal, in order.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], writer: tuple[Lock, Journal] | None = None) -> None:
         self.path, self.header, self._writer = path, header, writer
-        journal = path / JOURNAL
-        self.events = parse_journal(journal.read_bytes(), journal)[0] if writer is None else writer[1].events
+        last_step = _last_step(path)  # looked for first: another process may be taking steps
+        self.events = _parsed(path / JOURNAL, header) if writer is None else writer[1].events
+        try:
+            self._check_complete(last_step)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def create(
@@ -50,7 +62,8 @@ class Campaign:
             BlockingIOError: another process is creating one there.
         """
         folder = Path(path).absolute()
-        content = json.dumps(header | {"format": CURRENT_FORMAT}, indent=2, default=listed)
+        full = json.loads(json.dumps(header | {"format": CURRENT_FORMAT}, default=listed))
+        content = json.dumps(full | {HASH: _hash(full)}, indent=2)
         journal_lines = journal_content(events)
         _check_vacant(folder)
         make_folder(folder)
@@ -65,9 +78,9 @@ class Campaign:
             write_atomically(folder / JOURNAL, journal_lines)
             # The header comes last: with it the folder is a campaign, and a creation that was cut short can be redone.
             write_atomically(folder / HEADER, content.encode())
-            journal = Journal(folder / JOURNAL)
+            journal = Journal(folder / JOURNAL, is_checked=True)
             undo.pop_all()
-        return cls(folder, json.loads(content), (lock, journal))
+        return cls(folder, full, (lock, journal))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Campaign":
@@ -82,7 +95,7 @@ class Campaign:
         header = _read_header(folder)
         with ExitStack() as undo:
             lock = _locked(folder, undo)
-            journal = Journal(_journal_path(folder))
+            journal = Journal(_journal_path(folder), is_checked=header["format"] >= CHECKED)
             undo.callback(journal.close)
             remove_unfinished(folder)
             remove_unfinished(folder / STEPS)
@@ -113,16 +126,32 @@ class Campaign:
         Raises:
             ValueError: the event holds NaN or infinity, or the campaign is not open for writing.
             TypeError: the event holds what JSON cannot.
+            RuntimeError: another process has changed the journal.
         """
         self._writable().append(event)
 
     def save_step(self, number: int, tensors: dict[str, Tensor]) -> None:
         """Write a step's tensors, whole or not at all, and remove those of the step before the last."""
-        self._writable()
+        self._writable().check()
         make_folder(self.path / STEPS)
-        save_record(self.step_path(number), tensors, {})
+        save_record(self.step_path(number), tensors, {EVENTS: len(self.events)})
         # Not the step before: until this one is in the journal, the campaign goes on from that.
         self.step_path(number - 2).unlink(missing_ok=True)
+
+    def _check_complete(self, last: int) -> None:
+        """Refuse a journal that ends before a step that was taken: it has lost events."""
+        asked = sum(event.get("event") == "asked" for event in self.events)
+        if last < asked:
+            return
+        needed = last  # events before a step of an earlier version, at least
+        with contextlib.suppress(ValueError, FileNotFoundError):  # not readable: it will be written again
+            needed = load_record(self.step_path(last))[1].get(EVENTS, last)
+        if last > asked or needed > len(self.events):
+            raise ValueError(
+                f"{self.path / JOURNAL} has {len(self.events)} events, but {step_name(last)} was written after "
+                f"{needed}: the journal has lost its end; restore it from a copy or, to go on from what is left, "
+                f"remove {self.step_path(last)}"
+            )
 
     def step_path(self, number: int, suffix: str = "lobal") -> Path:
         """The file of a step."""
@@ -153,6 +182,21 @@ class Campaign:
 def step_name(number: int, suffix: str = "lobal") -> str:
     """The name of a step's file in the folder."""
     return f"{STEPS}/{number:04d}.{suffix}"
+
+
+def _last_step(folder: Path) -> int:
+    """The highest number of a step's file."""
+    return max((int(file.stem) for file in (folder / STEPS).glob("*.lobal") if file.stem.isdigit()), default=-1)
+
+
+def _parsed(journal: Path, header: dict[str, Any]) -> list[dict[str, Any]]:
+    return parse_journal(journal.read_bytes(), journal, is_checked=header["format"] >= CHECKED).events
+
+
+def _hash(header: dict[str, Any]) -> str:
+    """Of all entries but the hash itself, whatever their order and layout."""
+    rest = {name: value for name, value in header.items() if name != HASH}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _remove_journal_of_none(folder: Path) -> None:
@@ -203,4 +247,6 @@ def _read_header(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a campaign's header: {error!r}; restore it from a copy") from error
     if version > CURRENT_FORMAT:
         raise ValueError(f"{path} has format {version}, this lobal reads up to {CURRENT_FORMAT}; install a newer lobal")
-    return dict(header)
+    if header.get(HASH) != (_hash(header) if version >= CHECKED else None):
+        raise ValueError(f"{path} does not have the hash it was written with; restore it from a copy")
+    return {name: value for name, value in header.items() if name != HASH}

@@ -28,6 +28,7 @@ class Step:
     labels: int | None = None  # that the model was fitted to
     check: int = 0  # of the points asked for, the first so many were drawn from the test density
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
+    target: int | None = None  # number of labels that a run aimed at with this batch; none if nobody ran
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()
     outliers: tuple[int, ...] = ()  # numbers of the candidates whose labels contradict the others, as the model found

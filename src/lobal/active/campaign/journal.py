@@ -1,94 +1,231 @@
-"""An append-only file of events, one JSON object a line, that survives a crash at any instant."""
+"""An append-only file of events, one JSON object a line, that survives a crash at any instant and notices damage.
+
+A line is `{"seq": 3, "event": "told", ..., "check": "9f1c22d0a8b3e417"}`: its number, the event, and a hash of all that
+stands before the check. Lines of earlier versions have neither number nor check.
+"""
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from lobal.core.checks import shown
+from lobal.core.files import explain, write_all, write_atomically
 
 logger = logging.getLogger(__name__)
 
 SHOWN = 200  # bytes of a dropped line that the warning quotes
+MOST_QUOTED = 4096  # bytes of an event that an error message quotes, so that labels that were paid for are there
+SEQ, CHECK = "seq", "check"
+CHECK_BYTES = 8  # of the hash
+CHECK_LENGTH = len(f', "{CHECK}": ""}}') + 2 * CHECK_BYTES  # characters at the end of a line
+NO_LINK = os.O_NOFOLLOW if os.name == "posix" else 0
 
 
 @final
 class Journal:
     """The events in a file, in order, open for more.
 
-    A last line that a crash left torn is cut off. Nobody else may write to the file meanwhile.
+    A last line that a crash left torn is cut off. Nobody else may write to the file meanwhile: before each event its
+    name, length and links are compared with what this object left, and what another wrote is never cut.
+
+    Raises:
+        ValueError: a line is damaged, doubled or missing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_checked: bool) -> None:
         content = path.read_bytes()
-        self.events, self._length = parse_journal(content, path)
-        self._file = path.open("r+b", buffering=0)
+        self.events, self._length = parse_journal(content, path, is_checked=is_checked)
+        self._path, self._left = path, b""  # bytes that an append which failed may have left at the end
+        # Every write goes to the end, wherever that is by then. The file is closed with this object, if not before.
+        self._handle = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | NO_LINK), "r+b", buffering=0)
+        try:
+            self._mend(content)
+        except BaseException:
+            self._handle.close()
+            raise
+
+    def _mend(self, content: bytes) -> None:
+        """Cut off a torn last line, or complete one of which only the newline is missing."""
         if self._length < len(content):
-            dropped = content[self._length :]
-            logger.warning("%s: dropped its last line, left incomplete by a crash: %r", path, dropped[:SHOWN])
+            self._left = content[self._length :]
+            logger.warning("%s: dropped its last line, left incomplete by a crash: %r", self._path, self._left[:SHOWN])
             self._cut()
-            os.fsync(self._file.fileno())
+        elif content and not content.endswith(b"\n"):
+            self._write(b"\n")
+            self._length += 1
 
     def append(self, event: dict[str, Any]) -> None:
-        """Add an event; it is on disk when this returns, and not in the journal if this raises."""
-        line = journal_content([event])
-        written = _event(line)
-        self._cut()  # of what an append that failed may have left
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self._cut()
-            raise
-        self._length += len(line)
+        """Add an event; it is on disk when this returns, and not in the journal if this raises.
+
+        Raises:
+            RuntimeError: another process has changed the file; the event is kept beside it, or in the message.
+            OSError: the disk is full or broken.
+        """
+        line = journal_content([event], first=len(self.events))
+        written = _checked(line[:-1], len(self.events))
+        self.check(line)
+        self._write(line)
+        if os.fstat(self._file).st_size != self._length + len(line):
+            self._refuse("another process wrote to it at the same time", line)
         self.events.append(written)
+        self._length += len(line)  # last: where something comes between, the next event is refused
+
+    def check(self, line: bytes = b"") -> None:
+        """Refuse to go on if the file is not as this object left it; the line is what was to be written."""
+        self._cut()
+        ours = os.fstat(self._file)
+        try:
+            named = self._path.lstat()
+        except FileNotFoundError:
+            self._refuse("it was removed, or its folder was removed or renamed", line)
+        if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino) or ours.st_nlink == 0:
+            self._refuse("another file has taken its name, as when an editor saves it", line)
+        if ours.st_size != self._length:
+            self._refuse(f"it has {ours.st_size} bytes in place of {self._length}: another process writes to it", line)
 
     def close(self) -> None:
         """Close the file; the events stay."""
-        self._file.close()
+        self._handle.close()
+
+    @property
+    def _file(self) -> int:
+        return self._handle.fileno()
+
+    def _write(self, line: bytes) -> None:
+        try:
+            write_all(self._file, line)
+            os.fsync(self._file)
+        except BaseException as error:
+            self._left = line
+            with contextlib.suppress(OSError):
+                self._cut()
+            explain(
+                error, self._path, f"the event is not recorded: {line[:MOST_QUOTED].decode(errors='replace').strip()}"
+            )
+            raise
 
     def _cut(self) -> None:
-        self._file.truncate(self._length)
-        self._file.seek(self._length)
+        """Remove what an append that failed, or a crash, left at the end, if it is that and nothing else."""
+        if not self._left:
+            return
+        tail = os.pread(self._file, len(self._left) + 1, self._length)
+        if tail and self._left.startswith(tail):
+            os.ftruncate(self._file, self._length)
+            os.fsync(self._file)
+        self._left = b""
+
+    def _refuse(self, reason: str, line: bytes) -> NoReturn:
+        advice = "close all programs that use the campaign and load it again"
+        if not line:
+            raise RuntimeError(f"{self._path} is not as it was left: {reason}; {advice}")
+        beside = self._path.with_name(f"unrecorded-{secrets.token_hex(4)}.json")
+        try:
+            write_atomically(beside, line)
+            kept = f"is kept in {beside}"
+        except OSError:
+            kept = f"is {line.decode().strip()}"
+        raise RuntimeError(
+            f"{self._path} is not as it was left: {reason}; {advice}, then tell again what was not recorded, "
+            f"which {kept}"
+        )
 
 
-def journal_content(events: Iterable[dict[str, Any]]) -> bytes:
-    """The events as lines of a journal; NaN and infinity are refused."""
-    return "".join(f"{json.dumps(event, allow_nan=False, default=listed)}\n" for event in events).encode()
+class Parsed(NamedTuple):
+    """What is in a journal: the events, and the bytes they take; the rest is a torn last line."""
+
+    events: list[dict[str, Any]]
+    length: int
 
 
-def parse_journal(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The events in a journal's content and the bytes they take, the rest being a torn last line.
+def journal_content(events: Iterable[dict[str, Any]], *, first: int = 0) -> bytes:
+    """The events as lines of a journal, the first with this number; NaN and infinity are refused."""
+    return b"".join(_line(event, number) for number, event in enumerate(events, start=first))
+
+
+def _line(event: dict[str, Any], number: int) -> bytes:
+    body = json.dumps({SEQ: number, **event}, allow_nan=False, default=listed)[:-1].encode()
+    return body + f', "{CHECK}": "{_check_of(body)}"}}\n'.encode()
+
+
+def _check_of(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=CHECK_BYTES).hexdigest()
+
+
+def parse_journal(content: bytes, path: Path, *, is_checked: bool) -> Parsed:
+    """The events in a journal's content.
 
     Every event is on disk before the next is written, so a crash can spoil none but the last line. It is torn if its
-    newline is missing, and if the newline came to disk before what precedes it.
+    newline is missing, or came to disk before what precedes it: that reads as zeros. Anything else is damage.
+
+    Args:
+        content: of the file.
+        path: of the file, for messages.
+        is_checked: whether all lines must have a number and a check; otherwise those before the first that has them
+            may lack them.
 
     Raises:
-        ValueError: a line before the last is not an event; names `path` and the line.
+        ValueError: a line is damaged, doubled or missing; names `path` and the line, and says how to go on.
     """
-    *lines, torn = content.split(b"\n")
+    *lines, rest = content.split(b"\n")
     events: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
+    start = 0
+    for line in lines:
+        is_checked = is_checked or _has_check(line)
         try:
-            events.append(_event(line))
+            events.append((_checked if is_checked else _unchecked)(line, len(events)))
         except (ValueError, RecursionError) as error:
-            if number == len(lines) and not torn:
-                return events, len(content) - len(line) - 1
-            raise ValueError(
-                f"{path}, line {number} is not an event: {error}; restore the file from a copy or repair the line"
-            ) from error
-    return events, len(content) - len(torn)
+            is_last = start + len(line) + 1 == len(content)
+            if is_last and (not is_checked or line.count(0) > 1):
+                return Parsed(events, start)
+            raise _damaged(path, len(events), start, str(error)) from error
+        start += len(line) + 1
+    if rest and _is_whole(rest, len(events)):
+        return Parsed([*events, _checked(rest, len(events))], len(content))
+    if rest and _is_whole(rest[:-1], len(events)):
+        raise _damaged(path, len(events), start, f"expected a newline at its end, got {rest[-1:]!r}")
+    return Parsed(events, start)
 
 
-def _event(line: bytes) -> dict[str, Any]:
+def _damaged(path: Path, number: int, start: int, reason: str) -> ValueError:
+    return ValueError(
+        f"{path}, line {number + 1} is not the event that was written there: {reason}; restore the file from a copy "
+        f"or, to go on from the {number} events before it, keep its first {start} bytes only"
+    )
+
+
+def _has_check(line: bytes) -> bool:
+    return line.startswith(f'{{"{SEQ}": '.encode()) or f'"{CHECK}": "'.encode() in line[-CHECK_LENGTH:]
+
+
+def _is_whole(line: bytes, number: int) -> bool:
+    try:
+        _checked(line, number)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _checked(line: bytes, number: int) -> dict[str, Any]:
+    """The event of a line with a number and a check, both of which must be right."""
+    body, end = line[:-CHECK_LENGTH], line[-CHECK_LENGTH:]
+    if end != f', "{CHECK}": "{_check_of(body)}"}}'.encode():
+        raise ValueError("its check does not fit its content")
+    event = _unchecked(line, number)
+    if event[SEQ] != number:
+        raise ValueError(f"it has number {event[SEQ]}, expected {number}: lines are missing, doubled or out of order")
+    return {name: value for name, value in event.items() if name not in (SEQ, CHECK)}
+
+
+def _unchecked(line: bytes, number: int) -> dict[str, Any]:
+    del number
     event = json.loads(line.decode(), parse_constant=_not_a_number)
     if not isinstance(event, dict):
         raise ValueError(f"expected a JSON object, got {type(event).__name__}")

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from lobal.core.checks import shown
+
 Event = dict[str, Any]
 
 
@@ -49,12 +51,37 @@ class Ledger:
         self.n_columns, self.is_box, self.keeps_repeats = n_columns, is_box, keeps_repeats
         self.entries: list[Entry] = []
         self.n_labels = 0
+        self.last_batch = range(0)  # the points that were asked for last
         self._numbers: dict[int | tuple[float, ...], int] = {}
+
+    def check(self, event: Event, n_candidates: int) -> None:
+        """Refuse an event that cannot be the next one.
+
+        Raises:
+            ValueError: it is of no known kind, or names points, candidates or labels that cannot be.
+        """
+        match event:
+            case {"event": "asked" | "added", "candidates": list() | tuple() as candidates, "inputs": list() as inputs}:
+                _check_numbers("candidates", candidates, n_candidates)
+                if not _has_shape(inputs, len(candidates), self.n_columns):
+                    raise ValueError(
+                        f"expected {len(candidates)} inputs of {self.n_columns} numbers, got {shown(inputs)}"
+                    )
+            case {"event": "told", "points": list() as points, "labels": list() as labels}:
+                _check_numbers("points", points, len(self.entries))
+                if not labels or not _has_shape(labels, len(points), *np.shape(labels[0])):
+                    raise ValueError(f"expected {len(points)} labels of the same shape, got {shown(labels)}")
+            case {"event": "failed", "points": list() as points}:
+                _check_numbers("points", points, len(self.entries))
+            case _:
+                raise ValueError(f"expected points asked, added, told or failed, got {event.get('event')!r}")
 
     def apply(self, event: Event) -> None:
         """Take note of one event: points "asked" for or "added", labels "told", or points that "failed"."""
         match event["event"]:
-            case "asked" | "added":
+            case "asked" | "added" as kind:
+                if kind == "asked":
+                    self.last_batch = range(len(self.entries), len(self.entries) + len(event["candidates"]))
                 for candidate, x in zip(event["candidates"], event["inputs"], strict=True):
                     self._numbers[tuple(x) if self.is_box else candidate] = len(self.entries)
                     self.entries.append(Entry(candidate=candidate, x=tuple(x)))
@@ -124,3 +151,18 @@ class Ledger:
         """The point of every label, and all labels."""
         rows = [(number, label) for number, entry in enumerate(self.entries) for label in entry.labels]
         return [number for number, _ in rows], np.array([label for _, label in rows], dtype=np.float64)
+
+
+def _check_numbers(name: str, numbers: Sequence[Any], end: int) -> None:
+    wrong = [number for number in numbers if type(number) is not int or not 0 <= number < end]
+    if wrong:
+        raise ValueError(f"{name} must be whole numbers below {end}, got {wrong[0]!r}")
+
+
+def _has_shape(values: list[Any], *shape: int) -> bool:
+    """Whether nested lists hold numbers, in this shape."""
+    try:
+        array = np.array(values)
+    except ValueError:  # of different lengths
+        return False
+    return array.shape == shape and (array.dtype.kind in "iuf" or array.size == 0)

@@ -1,8 +1,10 @@
 """The points of a campaign, what became of them, and the density they follow: in memory, or in a folder as well."""
 
+import logging
 import os
+import threading
 from collections.abc import Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -10,7 +12,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.campaign.folder import Campaign
+from lobal.active.campaign.exclusive import Uninterrupted
+from lobal.active.campaign.folder import JOURNAL, Campaign
 from lobal.active.campaign.history import History, Step
 from lobal.active.campaign.ledger import Event, Ledger, Observations
 from lobal.active.campaign.steps import Setup, StepState, create_campaign
@@ -19,12 +22,25 @@ from lobal.active.draws import LAST
 from lobal.active.oracles import is_complete
 from lobal.core.density import normalised
 
+logger = logging.getLogger(__name__)
+
 SMALLEST_TRAINING_SET = 10  # labels; fewer say nothing about bandwidths, densities or failures
+
+
+class Revision(NamedTuple):
+    """How far a campaign has come: what was computed at another revision is out of date."""
+
+    told: int = 0  # events that brought labels
+    events: int = 0  # all that are in force
 
 
 @final
 class CampaignState:
-    """What a campaign knows; where there is a folder, every event is on disk before it counts."""
+    """What a campaign knows; where there is a folder, every event is on disk before it counts.
+
+    Whoever reads or changes it holds `lock`. Between an event on disk and the event in force nothing is interrupted by
+    Ctrl-C; if something else comes between, memory error or exception of another thread, the state refuses to go on.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -36,8 +52,11 @@ class CampaignState:
         # p_k, points told since the last step included; p_0 before the first.
         self.density = self.candidates.initial_density.clone()
         self.last = StepState(number=-1, density=self.density, complexity=None)
+        self.revision = Revision()
+        self.lock = threading.RLock()
         self._campaign: Campaign | None = None
         self._events: list[Event] = []  # what `save` needs as long as nothing is on disk
+        self._n_before = 0  # events that the folder had before, where an earlier format has other ones
 
     @property
     def is_saved(self) -> bool:
@@ -62,6 +81,15 @@ class CampaignState:
         """All labels with their points."""
         numbers, labels = self.ledger.labelled()
         return Observations(self.model_inputs(numbers), labels, self.ledger.candidates(numbers))
+
+    def is_under_way(self, size: int) -> bool:
+        """Whether a run, this one or one that was interrupted, has asked for its points to that size.
+
+        Not if all of them were given up, so that others are asked for.
+        """
+        asked = max((step.target or 0 for step in self.history), default=0)
+        batch = self.ledger.last_batch
+        return size < asked or (size == asked and not all(self.ledger.entries[number].failed for number in batch))
 
     def check_left(self, n: int) -> None:
         """Refuse to ask for more points than a pool has left."""
@@ -98,9 +126,11 @@ class CampaignState:
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"]) -> None:
         """Record labels of points; incomplete ones are failures, unless the point has a label already."""
         complete, points = is_complete(labels), np.array(numbers, dtype=np.int64)
-        if complete.any():
-            self._append({"event": "told", "points": points[complete].tolist(), "labels": labels[complete].tolist()})
-        self.fail(points[~complete].tolist())
+        with Uninterrupted():
+            if complete.any():
+                told = {"points": points[complete].tolist(), "labels": labels[complete].tolist()}
+                self._append({"event": "told", **told})
+            self.fail(points[~complete].tolist())
 
     def fail(self, numbers: Sequence[int]) -> None:
         """Record that pending points have no label and will have none; others stay as they are."""
@@ -110,12 +140,11 @@ class CampaignState:
 
     def add_step(self, step: Step, inputs: Float[ndarray, "n d"], state: StepState) -> None:
         """Record a step: what it leaves to the next is on disk before its points are asked for."""
-        if self._campaign is not None:
-            state.save(self._campaign)
-        self._append(
-            {"event": "asked", "step": step.to_fields(), "candidates": step.indices, "inputs": inputs.tolist()}
-        )
-        self.density, self.last = state.density, state
+        with Uninterrupted():
+            if self._campaign is not None:
+                state.save(self._campaign, keep_models=self.setup.settings.keep_models)
+            inputs_asked = {"candidates": list(step.indices), "inputs": inputs.tolist()}
+            self._append({"event": "asked", "step": step.to_fields(), **inputs_asked}, leaves=state)
 
     def labelled_density(self) -> Float[Tensor, " n"]:
         """p_k at the labelled points, less where failures are frequent: the density of the labels themselves."""
@@ -130,20 +159,34 @@ class CampaignState:
 
     # Events.
 
-    def _append(self, event: Event) -> None:
-        """An event: on disk first, then in force."""
+    def check_whole(self) -> None:
+        """Refuse to go on from an event that is recorded, but was interrupted before it was in force."""
+        recorded = len(self._events) if self._campaign is None else len(self._campaign.events) - self._n_before
+        if recorded != self.revision.events:
+            path = None if self._campaign is None else self._campaign.path
+            advice = "save it to a new folder and load that" if path is None else f"close it and load {path} again"
+            raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {advice}")
+
+    def _append(self, event: Event, leaves: StepState | None = None) -> None:
+        """An event: on disk first, then in force. A step says what it leaves."""
+        self.check_whole()
+        self.ledger.check(event, len(self.candidates))
         density = self._density_after(event)  # may take a while, and nothing is recorded if it is interrupted
-        if self._campaign is None:
-            self._events.append(event)
-        else:
-            self._campaign.append(event)
-        self.density = density
-        self._apply(event)
+        with Uninterrupted():
+            if self._campaign is None:
+                self._events.append(event)
+            else:
+                self._campaign.append(event)
+            self.density = density if leaves is None else leaves.density
+            self.last = self.last if leaves is None else leaves
+            self._apply(event)
 
     def _apply(self, event: Event) -> None:
         self.ledger.apply(event)
         if event["event"] == "asked":
             self.history = History((*self.history.steps, Step.from_fields(event["step"])))
+        told, events = self.revision
+        self.revision = Revision(told + (event["event"] == "told"), events + 1)
 
     def _density_after(self, event: Event) -> Float[Tensor, " N"]:
         """p_k once the event is in force; a step says by itself what it leaves."""
@@ -153,11 +196,15 @@ class CampaignState:
         return (n * self.density + b * self._density_of(event)) / (n + b)
 
     def _density_of(self, event: Event) -> Float[Tensor, " N"]:
-        """The density of points nobody asked for: estimated, or taken to be the test density if they are few."""
+        """The density of points nobody asked for."""
         numbers = event["candidates"]
+        inputs = np.array(event["inputs"], dtype=np.float64).reshape(len(numbers), self.candidates.n_columns)
+        return self._estimated(numbers, inputs)
+
+    def _estimated(self, numbers: list[int], inputs: Float[ndarray, "n d"]) -> Float[Tensor, " N"]:
+        """The density of points, estimated from them, or taken to be the test density if they are few."""
         if len(numbers) < SMALLEST_TRAINING_SET:
             return self.candidates.test_density
-        inputs = np.array(event["inputs"], dtype=np.float64).reshape(len(numbers), self.candidates.n_columns)
         estimate = self.candidates.density_of(numbers, inputs, self.setup.settings.seed)
         return normalised(estimate, self.candidates.pool_density)
 
@@ -168,8 +215,9 @@ class CampaignState:
         if self._campaign is not None:
             raise ValueError(f"this campaign is kept in {self._campaign.path} already, up to its last event")
         last = self.last if len(self.history) else None
-        self._campaign = create_campaign(path, self.setup, self._events, last)
-        self._events = []
+        with Uninterrupted():
+            self._campaign = create_campaign(path, self.setup, self._events, last)
+            self._events = []
 
     def close(self) -> None:
         """Release the folder."""
@@ -178,17 +226,48 @@ class CampaignState:
 
     @staticmethod
     def opened(campaign: Campaign, setup: Setup, events: Sequence[Event]) -> "CampaignState":
-        """The state after the last of the campaign's events."""
+        """The state after the last of the campaign's events.
+
+        Raises:
+            ValueError: an event cannot be; names its line.
+        """
         state = CampaignState(setup)
-        state._campaign = campaign
-        steps = [position for position, event in enumerate(events) if event["event"] == "asked"]
-        past = steps[-1] + 1 if steps else 0
-        for event in events[:past]:
-            state._apply(event)
-        if steps:
-            state.last = StepState.load(campaign, len(steps) - 1)
-            state.density = state.last.density
-        for event in events[past:]:
-            state.density = state._density_after(event)
-            state._apply(event)
+        n_steps = sum(event.get("event") == "asked" for event in events)
+        for number, event in enumerate(events, start=1):
+            try:
+                state._replay(event, campaign, n_steps)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(
+                    f"{campaign.path / JOURNAL}, line {number} cannot be: {error}; restore the file from a copy or, to "
+                    f"go on from what came before, keep its first {number - 1} lines only"
+                ) from error
+        state._campaign, state._n_before = campaign, len(campaign.events) - len(events)
         return state
+
+    def _replay(self, event: Event, campaign: Campaign, n_steps: int) -> None:
+        """Bring an event of the past in force; densities before the last step do not matter any more."""
+        self.ledger.check(event, len(self.candidates))
+        if len(self.history) == n_steps:
+            self.density = self._density_after(event)
+        self._apply(event)
+        if event["event"] == "asked":
+            if self.history[-1].number != len(self.history) - 1:
+                raise ValueError(f"expected step {len(self.history) - 1}, got {self.history[-1].number}")
+            if len(self.history) == n_steps:
+                self.last = self._left_by_last_step(campaign)
+                self.density = self.last.density
+
+    def _left_by_last_step(self, campaign: Campaign) -> StepState:
+        """What the last step left, or as much of it as can be had without its file."""
+        number = len(self.history) - 1
+        try:
+            return StepState.load(campaign, number, len(self.candidates))
+        except (FileNotFoundError, ValueError, KeyError) as error:
+            logger.warning(
+                "%s cannot be read (%s): the density of the points so far is estimated anew, and the next points "
+                "may be others than with the file",
+                campaign.step_path(number),
+                error,
+            )
+            density = self._estimated(*self.points(range(self.ledger.n_drawn)))
+            return StepState(number=number, density=density, complexity=None)

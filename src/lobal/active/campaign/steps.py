@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign, step_name
+from lobal.active.campaign.folder import CURRENT_FORMAT, JOURNAL, Campaign, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
@@ -21,6 +21,7 @@ from lobal.core.files import load_record
 
 logger = logging.getLogger(__name__)
 
+NAMED_KINDS = 2  # the first format whose header names the kinds of candidates and surrogate
 CANDIDATES_FILE = "candidates.lobal"
 MODEL = "model"  # suffix of the files of models
 # The kinds that a header may name; nothing else that a file names is ever imported. Molecules stand in a higher room:
@@ -48,10 +49,12 @@ class StepState:
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # of the surrogate, for later fits
     fitted: FittedSurrogate | None = None
 
-    def save(self, campaign: Campaign) -> None:
-        """Write it, in place of what a crash may have left of the same step."""
+    def save(self, campaign: Campaign, *, keep_models: bool) -> None:
+        """Write it, in place of what a crash may have left of the same step; of the models, the last two are kept."""
         campaign.save_step(self.number, self.tensors())
         self.save_model(campaign)
+        if not keep_models:
+            campaign.step_path(self.number - 2, MODEL).unlink(missing_ok=True)
 
     def save_model(self, campaign: Campaign) -> None:
         """Write the model by itself."""
@@ -65,9 +68,11 @@ class StepState:
         )
 
     @staticmethod
-    def load(campaign: Campaign, number: int) -> "StepState":
+    def load(campaign: Campaign, number: int, n_candidates: int) -> "StepState":
         """What a step left to the next; its model stays in its file."""
         tensors = load_record(campaign.step_path(number))[0]
+        if tensors["density"].shape != (n_candidates,):
+            raise ValueError(f"expected a density at {n_candidates} candidates, got {tuple(tensors['density'].shape)}")
         return StepState(
             number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
         )
@@ -113,14 +118,16 @@ def opened_setup(
     campaign: Campaign,
     space: Any,  # noqa: ANN401 - a Space
     noise: NoiseFunction | None,
+    device: str | None = None,
 ) -> tuple[Setup, list[Event]]:
     """What the campaign was begun with, and its events, both in the present format.
 
     The space has the inputs of candidates that were not saved with the campaign. `noise` is the function that the
-    surrogate was given as its noise, if it was; a campaign that is only looked at does without it.
+    surrogate was given as its noise, if it was; a campaign that is only looked at does without it. On another device
+    than before, if one is named.
     """
     header, events = upgraded(campaign.header, campaign.events, campaign.path)
-    tensors = load_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))[0]
+    tensors = _candidates_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))
     candidates: Candidates = resolved(CANDIDATES, header["candidates"]["kind"]).from_tensors(
         tensors, header["candidates"], space
     )
@@ -129,12 +136,25 @@ def opened_setup(
         logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
         settings = {**settings, "functions": []}
     surrogate: Surrogate = resolved(SURROGATES, settings["kind"]).from_settings(settings, noise=noise)
+    if device is not None:
+        surrogate.use_device(device)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors
     }
     validation = Validation(**parts) if parts else None
     return Setup(LearnerSettings.from_fields(header["settings"]), surrogate, candidates, validation), events
+
+
+def _candidates_record(path: Path) -> dict[str, Tensor]:
+    """The tensors of the candidates, which nothing else has."""
+    try:
+        return load_record(path)[0]
+    except (FileNotFoundError, ValueError) as error:
+        raise ValueError(
+            f"{path}, the candidates of the campaign, cannot be read: {error}; restore it from a copy (the labels are "
+            f"in {JOURNAL}, by number)"
+        ) from error
 
 
 def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: Surrogate) -> FittedSurrogate | None:
@@ -168,7 +188,7 @@ def upgraded(
     header: Mapping[str, Any], events: list[dict[str, Any]], folder: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and events of any format as those of the current one."""
-    if header["format"] >= CURRENT_FORMAT:
+    if header["format"] >= NAMED_KINDS:
         return dict(header), events
     if "kind" in header:
         earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)

@@ -1,0 +1,66 @@
+"""Labels of all pending points of a campaign from an oracle, each recorded as soon as it arrives."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import final
+
+from numpy import ndarray
+
+from lobal.active.campaign.state import CampaignState
+from lobal.active.oracles import Calls, Oracle
+from lobal.core.checks import real_number, whole_number
+
+
+@final
+class Labelling:
+    """How a run has points labelled, checked; `ActiveLearner.run` says what the options mean.
+
+    Raises:
+        TypeError, ValueError: an option is of the wrong kind or out of range.
+    """
+
+    def __init__(
+        self,
+        state: CampaignState,
+        oracle: Oracle,
+        *,
+        executor: Executor | None,
+        points_per_call: int | None,
+        timeout: float | None,
+    ) -> None:
+        if not callable(oracle):
+            raise TypeError(f"oracle must be a function of inputs (m, d) that returns labels (m,), got {oracle!r}")
+        if timeout is not None and executor is None:
+            raise ValueError(f"timeout={timeout!r} needs an executor: a call of this process itself cannot be given up")
+        if timeout is not None:
+            timeout = real_number("timeout", timeout, above=0.0, hint="give a number of seconds")
+        if points_per_call is None and (executor is not None or state.is_saved):
+            points_per_call = 1
+        if points_per_call is not None:
+            points_per_call = whole_number("points_per_call", points_per_call, least=1)
+        self._state, self._oracle, self._executor = state, oracle, executor
+        self._points_per_call, self._timeout = points_per_call, timeout  # None: the whole batch, and any time
+
+    def label_pending(self, show: Callable[[], None]) -> None:
+        """Call the oracle, not holding the lock, and record every answer; `show` is called before and after each."""
+        state = self._state
+        with state.lock:
+            numbers = state.ledger.pending
+            n = self._points_per_call or len(numbers)
+            parts = [numbers[i : i + n] for i in range(0, len(numbers), n)]
+            inputs = [state.model_inputs(part) for part in parts]
+            is_working = bool(state.ledger.has_label(state.ledger.last_batch).any())  # before the run was interrupted
+
+        def record(call: int, labels: ndarray | None) -> None:
+            with state.lock:
+                if labels is None:
+                    state.fail(parts[call])
+                else:
+                    state.tell(parts[call], labels)
+            show()
+
+        show()
+        check = partial(state.candidates.labels, name="the oracle's labels")
+        calls = Calls(self._oracle, inputs, check=check, record=record, is_working=is_working)
+        calls.run(self._executor, timeout=self._timeout)

@@ -1,0 +1,62 @@
+"""One pass through the loop of Algorithm 1: from what is known to the next points."""
+
+from typing import NamedTuple
+
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from lobal.active.campaign.history import Step
+from lobal.active.campaign.state import CampaignState
+from lobal.active.campaign.steps import StepState
+from lobal.active.draws import SPREAD, DrawTask, design
+from lobal.active.knowledge import Knowledge
+
+
+class NextStep(NamedTuple):
+    """The next points, and what the step leaves to the one after it."""
+
+    step: Step
+    candidates: Int[ndarray, " n"]
+    inputs: Float[ndarray, "n d"]
+    leaves: StepState
+
+
+def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None) -> NextStep:
+    """The step that draws n points; `target` is the number of labels that a run aims at with it."""
+    settings, candidates = state.setup.settings, state.candidates
+    generator = candidates.generator(settings.seed, len(state.history))
+    density = known.next_density(n)
+    task = DrawTask(
+        candidates=candidates,
+        weights=state.weights(density.proposal, n),
+        superior=known.superior,
+        check=known.check_points(n),
+        drawn=state.points(range(state.ledger.n_drawn)),
+        labelled=state.observations(),
+        fitted=known.fitted,
+        dimension=settings.dimension,
+        b=n,
+        generator=generator,
+    )
+    indices = design(settings.draw)(task)
+    taken = task.drawn[0] if settings.draw == SPREAD else None  # spread points keep the place of their candidate
+    inputs = candidates.place(indices, generator=generator, taken=taken)
+    step = Step(
+        number=len(state.history),
+        size=state.ledger.size,
+        batch=n,
+        check=task.check,
+        indices=tuple(indices.tolist()),
+        gamma_1=density.gamma_1,
+        gamma_2=density.gamma_2,
+        target=target,
+        **known.findings(),
+    )
+    leaves = StepState(
+        number=step.number,
+        density=density.density,
+        complexity=None if known.fitted is None else known.scores.complexity,
+        kept={**state.last.kept, **({} if known.fitted is None else known.fitted.kept())},
+        fitted=known.fitted,
+    )
+    return NextStep(step, indices.numpy(), inputs, leaves)

@@ -1,0 +1,79 @@
+"""Threads that share a learner: every label is there once."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lobal import ActiveLearner, Pool
+from tests.faults.counting import counted, is_long
+from tests.faults.setting import NearestSurrogate, X, begun, label
+
+
+def in_threads(*works: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def attempt(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=attempt, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_labels_told_from_four_threads_are_all_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # which takes most of the time
+    n = 20_000 if is_long() else 800
+    pool = Pool(np.linspace(0.0, 1.0, n)[:, None], density=np.ones(n))
+    active = ActiveLearner(pool, model=NearestSurrogate(), intrinsic_dimension=1.0, path=tmp_path / "campaign")
+    active.expect(np.arange(n))
+    labels = np.random.default_rng(0).random(n)
+
+    def tell(first: int) -> Callable[[], None]:
+        return lambda: [active.tell(row, labels[row]) for row in range(first, n, 4)].clear()
+
+    in_threads(*map(tell, range(4)))
+    active.close()
+    again = ActiveLearner.read(tmp_path / "campaign")
+    for each in (active, again):
+        assert np.array_equal(each.labelled.y, labels)
+        assert len(each.pending) == 0
+    counted("labels from threads", n)
+
+
+def test_threads_that_ask_tell_expect_and_look_leave_a_campaign_that_loads(tmp_path: Path) -> None:
+    active = begun(tmp_path / "campaign")
+    told: list[int] = []
+
+    def work() -> None:
+        for _ in range(4):
+            batch = active.ask(3)
+            active.tell(batch, label(X[batch]))
+            told.extend(batch.tolist())
+
+    def expect() -> None:
+        for row in range(0, 60, 20):
+            active.expect(row)
+
+    def look() -> None:
+        for _ in range(20):
+            assert len(active.labelled.y) <= 48
+            assert len(active.training_density()) == 60
+            assert active.expected_savings() is None or active.model is not None
+
+    in_threads(work, work, work, work, expect, look)
+    active.close()
+    assert len(set(told)) == len(told) == 48
+    with ActiveLearner.load(tmp_path / "campaign") as again:
+        assert len(again.history) == 16
+        assert {*again.labelled.candidate, *again.failed} == set(told) | (set(again.labelled.candidate) - set(told))
+        assert np.array_equal(again.labelled.y, active.labelled.y)
