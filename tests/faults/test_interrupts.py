@@ -106,6 +106,7 @@ def test_what_cannot_be_deferred_loses_nothing_and_is_noticed(name: str, is_save
                 interrupt(lambda: WORKS[name](active))  # noqa: B023
             except MemoryError:
                 counted("interrupted lines")
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the error may have come before it was set back
             try:
                 active.tell(active.ask(2), [0.5, 0.6])
                 told += [0.5, 0.6]
