@@ -49,8 +49,8 @@ class Mixture:
     gate: Gate
     bandwidths: Bandwidths  # sigma_l
     shared_bandwidth: Float[Tensor, "..."]  # Sigma_E
-    # Of Gaussian experts, if those of another kernel predict better: a rough kernel takes rapid change for roughness,
-    # and its bandwidths hardly vary.
+    # If local bandwidths are not measured by the gate, which selects the bandwidths that predict best: these are small
+    # around regions of rapid change too, and those of a rough kernel hardly vary.
     other_ruler: Ruler | None = None
 
     @property

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from lobal.core.checks import whole_number
 from lobal.mixture.analytic.fit import fit_analytic
 from lobal.mixture.analytic.held_out import held_out_predictions
-from lobal.mixture.analytic.settings import GATE_SCALE, AnalyticSettings
+from lobal.mixture.analytic.settings import GATE_SCALE, NEIGHBOURS, AnalyticSettings
 from lobal.mixture.analytic.tuning import tuned_analytic
 from lobal.mixture.checks import not_negative, positive
 from lobal.mixture.engine import EngineOptions, Fit, HeldOut, Tune
@@ -25,6 +26,9 @@ class Analytic(EngineOptions):
             default. Larger values let the local bandwidth vary more.
         penalty (float or None): theta, the paper's penalty of small bandwidths in nats, Eq. (eq:smallBWpenalty). By
             default small bandwidths are penalised by their leverage, which needs no tuning.
+        neighbours (int or None): Local bandwidths are measured by how well labels are predicted from so many nearest
+            others, 32 by default; None: by the mixture's own gate, as in the paper. Predictions do not depend on it.
+            Where `bandwidths` are given, or with `tuning="off"`, it is the gate in any case.
         weighted (bool): Whether `sample_weight` counts in training too, and not only in `validation_error_`; off by
             default, which is more accurate.
 
@@ -44,6 +48,7 @@ class Analytic(EngineOptions):
 
     gate_scale: float = GATE_SCALE
     penalty: float | None = None
+    neighbours: int | None = NEIGHBOURS
     weighted: bool = False
 
     def training(self, n: int, objective: str) -> AnalyticSettings:
@@ -51,6 +56,7 @@ class Analytic(EngineOptions):
         return AnalyticSettings(
             penalty=None if self.penalty is None else not_negative("penalty", self.penalty),
             gate_scale=positive("gate_scale", self.gate_scale),
+            neighbours=None if self.neighbours is None else whole_number("neighbours", self.neighbours, least=2),
             weighted=bool(self.weighted),
             squared=objective == "mse",
         )
@@ -60,7 +66,7 @@ class Analytic(EngineOptions):
         return 0, None
 
     def without_effect(self, *, exact: bool) -> list[str]:
-        del exact  # all options act on the gate
+        del exact  # all options act on a gate
         return []
 
     def status(self, epoch: Epoch) -> str:

@@ -2,30 +2,35 @@
 
 A single Gaussian process takes waves of every length for roughness, a mixture does not. So a Matern kernel that suits
 the global expert better is tried beside the Gaussian, and kept if labels are predicted better from the others. Local
-bandwidths are measured by Gaussian experts all the same.
+bandwidths are measured with the Gaussian all the same, by predictions from neighbours (`ruler.py`).
 """
 
 from dataclasses import replace
 
 from lobal.mixture.analytic.exact import fit_exact
+from lobal.mixture.analytic.preparation import analytic_settings
+from lobal.mixture.analytic.ruler import neighbourhood_ruler
 from lobal.mixture.analytic.sparse import fit_sparse
 from lobal.mixture.data import TrainingData
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Progress
-from lobal.mixture.start import Start
+from lobal.mixture.start import Start, with_known_noise
 
 
 def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with an ordinal gate."""
     fit = fit_exact if start.settings.exact else fit_sparse
     first = fit(data, start, progress)._replace(start=start)
-    if start.rougher is None:
-        return first
-    rougher = fit(data, start.rougher, progress)
-    if _left_out_error(first) <= _left_out_error(rougher):
-        return first
-    mixture = replace(rougher.mixture, other_ruler=first.mixture.ruler)
-    return rougher._replace(mixture=mixture, start=start.rougher)
+    best = first
+    if start.rougher is not None:
+        rougher = fit(data, start.rougher, progress)._replace(start=start.rougher)
+        best = min(first, rougher, key=_left_out_error)
+    ruler = None if best is first else first.mixture.ruler
+    k = analytic_settings(start.settings).neighbours
+    if start.settings.adaptive and start.settings.pilot and k is not None:
+        points = data.for_training()
+        ruler = neighbourhood_ruler(points, start, with_known_noise(first.hyperparameters, points), k=k) or ruler
+    return best._replace(mixture=replace(best.mixture, other_ruler=ruler))
 
 
 def _left_out_error(fitted: FittedMixture) -> float:

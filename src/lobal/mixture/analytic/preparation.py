@@ -34,11 +34,17 @@ class Plan(NamedTuple):
 def first_plan(data: TrainingData, start: Start) -> tuple[Plan, list[WhitenedFeatures]]:
     """The plan without a pilot, which has the gate of middle width, and the features of all candidate gates."""
     settings, training = start.settings, analytic_settings(start.settings)
-    points, given = training_points(data, training), settings.gate_bandwidth
-    widths = [width * start.global_bandwidth for width in GATE_WIDTHS] if given is None else [given]
-    gates = [start.gate_features(points, width) for width in widths]
+    points = training_points(data, training)
+    gates = candidate_gates(points, start)
     hyperparameters = with_known_noise(start.hyperparameters, points)
     return Plan(points, settings.bandwidths, hyperparameters, gates[len(gates) // 2], training), gates
+
+
+def candidate_gates(points: LabelledSet, start: Start) -> list[WhitenedFeatures]:
+    """The features of gates to compare, from the smoothest on."""
+    given = start.settings.gate_bandwidth
+    widths = [width * start.global_bandwidth for width in GATE_WIDTHS] if given is None else [given]
+    return [start.gate_features(points, width) for width in widths]
 
 
 def analytic_settings(settings: MixtureSettings) -> AnalyticSettings:
