@@ -1,8 +1,8 @@
 """Leave-one-out predictions of labels from their nearest neighbours alone, for many bandwidths.
 
 An expert that is conditioned on all labels errs around a region of rapid change too: a bandwidth that is too large for
-the region overshoots next to it, as far as the bandwidth reaches. From its nearest neighbours alone a label is predicted
-without that, so that such predictions tell which bandwidth suits the function where the label lies.
+the region overshoots next to it, as far as the bandwidth reaches. From its nearest neighbours alone a label is
+predicted without that, so that such predictions tell which bandwidth suits the function where the label lies.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Where every engine starts: the global expert, inducing points, features, and exact experts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -11,7 +11,7 @@ from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
-from lobal.experts.global_expert import GlobalExpert, fit_global_expert, searched_again
+from lobal.experts.global_expert import LITTLE_NOISE, GlobalExpert, fit_global_expert, searched_again
 from lobal.experts.interface import Hyperparameters
 from lobal.inducing.select import select_inducing
 from lobal.mixture.settings import MixtureSettings
@@ -19,6 +19,7 @@ from lobal.mixture.settings import MixtureSettings
 # With so many columns and more, "auto" is k-means: its density t^(d/(d+2)) is within a fifth of the target's exponent,
 # and the tails that it covers better are worth 2 to 3% of the error on two data sets of nine columns.
 KMEANS_COLUMNS = 8
+CLEARLY_MORE = 2.0  # times as much noise as little noise: with less, a start with little noise is the same
 
 
 @final
@@ -33,9 +34,27 @@ class Start:
     global_bandwidth: Float[Tensor, " d"]
     kernel: Kernel  # of the experts
     rougher: "Start | None" = None  # the same with a Matern kernel, if a single Gaussian process is better with one
+    is_quiet: bool = False  # whether its noise is less than the global expert's
+
+    def quieter(self, points: LabelledSet) -> "Start | None":
+        """The same start with little noise; None if the noise is known, or little already."""
+        variance, (_, scale, noise) = points.y.var(), self.hyperparameters
+        if points.noise is not None or noise.item() <= CLEARLY_MORE * LITTLE_NOISE * variance:
+            return None
+        little = {"noise": LITTLE_NOISE * variance, "scale": torch.maximum(scale, variance)}
+        rougher = None if self.rougher is None else self.rougher.quieter(points) or self.rougher
+        hyperparameters = self.hyperparameters._replace(**little)
+        return replace(self, hyperparameters=hyperparameters, rougher=rougher, is_quiet=True)
+
+    def with_bandwidths(self, bandwidths: Bandwidths) -> "Start":
+        """The same start with another ladder to begin with."""
+        rougher = None if self.rougher is None else self.rougher.with_bandwidths(bandwidths)
+        return replace(self, settings=replace(self.settings, bandwidths=bandwidths), rougher=rougher)
 
     def searched_again(self, points: LabelledSet) -> "Start":
         """The same start with the global expert of other points, near this one; what was given stays."""
+        if self.is_quiet:  # the global expert's noise would come back
+            return self
         near = GlobalExpert(self.hyperparameters, self.global_bandwidth, self.kernel)
         unit, anisotropic = column_widths(points.X), self.settings.anisotropic
         expert = searched_again(points, near, unit=unit, anisotropic=anisotropic)

@@ -11,6 +11,7 @@ from lobal.mixture.analytic.exact import fit_exact
 from lobal.mixture.analytic.preparation import analytic_settings
 from lobal.mixture.analytic.ruler import neighbourhood_ruler
 from lobal.mixture.analytic.sparse import fit_sparse
+from lobal.mixture.analytic.start_choice import better_start
 from lobal.mixture.data import TrainingData
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Progress
@@ -20,19 +21,27 @@ from lobal.mixture.start import Start, with_known_noise
 def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with an ordinal gate."""
     fit = fit_exact if start.settings.exact else fit_sparse
+    points, k = data.for_training(), _neighbours(start)
+    if k is not None:
+        start = better_start(points, start, k=k)
     first = fit(data, start, progress)._replace(start=start)
     best = first
     if start.rougher is not None:
         rougher = fit(data, start.rougher, progress)._replace(start=start.rougher)
         best = min(first, rougher, key=_left_out_error)
     ruler = None if best is first else first.mixture.ruler
-    k = analytic_settings(start.settings).neighbours
-    if start.settings.adaptive and start.settings.pilot and k is not None:
-        points = data.for_training()
-        ruler = neighbourhood_ruler(points, start, with_known_noise(first.hyperparameters, points), k=k) or ruler
+    if k is not None:
+        hyperparameters = with_known_noise(first.hyperparameters, points)
+        ruler = neighbourhood_ruler(points, start, hyperparameters, first.mixture.bandwidths, k=k) or ruler
     return best._replace(mixture=replace(best.mixture, other_ruler=ruler))
 
 
 def _left_out_error(fitted: FittedMixture) -> float:
     assert fitted.residual is not None  # which the analytic engine computes
     return fitted.residual.square().mean().item()
+
+
+def _neighbours(start: Start) -> int | None:
+    """From how many neighbours labels are predicted; None if bandwidths, or all settings, are given."""
+    is_tuned = start.settings.adaptive and start.settings.pilot
+    return analytic_settings(start.settings).neighbours if is_tuned else None

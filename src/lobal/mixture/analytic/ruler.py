@@ -1,16 +1,19 @@
 """What local bandwidths are measured by: a gate that is fitted to predictions of labels from their neighbours alone.
 
 The experts of the mixture are conditioned on all labels, and predict badly around a region that is too rapid for their
-bandwidth. Their gate therefore selects small bandwidths in smooth surroundings, which is right for predictions, but says
-little about the function there. Predictions from a few neighbours do not have this defect.
+bandwidth. Their gate therefore selects small bandwidths in smooth surroundings, which is right for predictions, but
+says little about the function there. Predictions from a few neighbours do not have this defect.
 """
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
+from lobal.core.arrays import Bandwidths
 from lobal.core.comparison import is_better
 from lobal.core.dataset import LabelledSet
 from lobal.experts.interface import Hyperparameters
-from lobal.experts.leave_one_out import relative_weights
+from lobal.experts.leave_one_out import LeaveOneOut, relative_weights
 from lobal.experts.nearest import leave_one_out_from_nearest
 from lobal.mixture.analytic.gate_choice import best_gate_features, cross_fitted_gate
 from lobal.mixture.analytic.gate_fit import fit_ordinal_gate
@@ -21,15 +24,14 @@ from lobal.mixture.model import Ruler
 from lobal.mixture.start import Start
 
 MOST_MEASURED = 4096  # labels that are predicted; the gate is smooth and hardly changes with more
-# Bandwidths in units of Sigma_E, in the steps of the default ladder. Where a function has waves of all lengths, those of
-# the global expert are near the shortest, and others up to fifty times as long.
-LADDER = tuple(2.0 ** (0.5 * step) for step in range(-8, 13))
 # Where noise is strong, a prediction is the mean of many labels, and neighbours that are hardly more cannot tell large
 # bandwidths apart. A prediction may average a quarter of the neighbours.
 LARGEST_SHARE = 0.25
 
 
-def neighbourhood_ruler(points: LabelledSet, start: Start, hyperparameters: Hyperparameters, *, k: int) -> Ruler | None:
+def neighbourhood_ruler(
+    points: LabelledSet, start: Start, hyperparameters: Hyperparameters, bandwidths: Bandwidths, *, k: int
+) -> Ruler | None:
     """Local bandwidths from predictions of labels by their k nearest neighbours; None where noise asks for more.
 
     A single bandwidth everywhere, unless others are better by a standard error at labels the gate was not fitted to.
@@ -37,16 +39,7 @@ def neighbourhood_ruler(points: LabelledSet, start: Start, hyperparameters: Hype
     training = analytic_settings(start.settings)
     rows = torch.randperm(len(points), generator=start.generator)[:MOST_MEASURED].to(points.y.device)
     measured = with_training_weights(points[rows], training)
-    shared, ladder = start.shared_bandwidth, points.y.new_tensor(LADDER)
-    predictions = leave_one_out_from_nearest(
-        points,
-        rows,
-        hyperparameters,
-        k=k,
-        bandwidths=ladder,
-        shared_bandwidth=shared,
-        kernel=start.kernel,
-    )
+    predictions = predictions_from_neighbours(points, rows, start, hyperparameters, bandwidths, k=k)
     utility, scale = utilities(predictions, measured.y, training), training.gate_scale
     features = best_gate_features(candidate_gates(measured, start), measured, utility, training, start.generator)
     phi = features(measured.X)[0]
@@ -59,6 +52,20 @@ def neighbourhood_ruler(points: LabelledSet, start: Start, hyperparameters: Hype
     if not is_better(-held_out, -utility[single]):
         flat = torch.zeros_like(gate.whitened_mean)
         gate = OrdinalGate(
-            features=features, scale=gate.scale, n_experts=len(ladder), mean=single.to(flat), whitened_mean=flat
+            features=features, scale=gate.scale, n_experts=len(utility), mean=single.to(flat), whitened_mean=flat
         )
-    return Ruler(gate=gate, bandwidths=ladder, shared_bandwidth=shared)
+    return Ruler(gate=gate, bandwidths=bandwidths, shared_bandwidth=start.shared_bandwidth)
+
+
+def predictions_from_neighbours(
+    points: LabelledSet,
+    rows: Int[Tensor, " m"],
+    start: Start,
+    hyperparameters: Hyperparameters,
+    bandwidths: Bandwidths,
+    *,
+    k: int,
+) -> LeaveOneOut:
+    """Predictions of some labels from their k nearest others, with every bandwidth of the ladder."""
+    shape = {"bandwidths": bandwidths, "shared_bandwidth": start.shared_bandwidth, "kernel": start.kernel}
+    return leave_one_out_from_nearest(points, rows, hyperparameters, k=k, **shape)
