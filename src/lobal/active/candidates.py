@@ -18,14 +18,18 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.oracles import as_labels
-from lobal.core.arrays import MappedArray, rows_at
+from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
 from lobal.core.kernels import squared_distances
+from lobal.core.schema import optional, table
+from lobal.core.stored_tensors import StoredTensors
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
 CHUNK = 2**12
+FARTHEST = 1e150  # coordinates in files: squares are finite
+LOOKED_AT = 1024  # rows of a memory-mapped pool that are checked when it is opened
 NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
 UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
@@ -151,6 +155,18 @@ class Candidates(ABC):
         k = min(NEIGHBOURS, len(has_label))
         # Where many points are the same, a point may not find itself among them.
         return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
+
+    @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:  # noqa: B027 - of some kinds there are none
+        """Refuse fields of a file that `to_tensors` cannot have returned.
+
+        Raises:
+            ValueError: names the field, what was expected and what was got.
+        """
+
+    @abstractmethod
+    def check_validation(self, stored: StoredTensors) -> None:
+        """Refuse validation data of a file, tensors `validation.*`, that do not fit the candidates."""
 
     @abstractmethod
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -296,7 +312,17 @@ class ArrayCandidates(Candidates):
         return tensors | {"X": torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))}, {"memory_mapped": None}
 
     @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        table({"memory_mapped": optional(MAPPED_ARRAY)})(fields, "candidates")
+
+    def check_validation(self, stored: StoredTensors) -> None:
+        stored.sizes["d"] = self.n_columns
+        stored.real("validation.X", "v d")
+        stored.real("validation.y", "v")
+
+    @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
+        _check_tensors(StoredTensors(tensors), is_mapped=fields["memory_mapped"] is not None)
         if fields["memory_mapped"] is None:
             if space is not None:
                 raise ValueError(
@@ -305,7 +331,8 @@ class ArrayCandidates(Candidates):
                 )
             inputs = tensors["X"].numpy()
         else:
-            inputs = MappedArray(**fields["memory_mapped"]).open(None if space is None else space.X)
+            inputs = MappedArray.from_fields(fields["memory_mapped"]).open(None if space is None else space.X)
+            _check_pool(inputs, tensors)
         return cls(
             inputs=inputs,
             pool_density=tensors["pool_density"],
@@ -313,6 +340,31 @@ class ArrayCandidates(Candidates):
             cell=tensors["cell"].numpy() if "cell" in tensors else None,
             bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
         )
+
+
+def _check_tensors(stored: StoredTensors, *, is_mapped: bool) -> None:
+    """Refuse tensors of a file that cannot be those of candidates."""
+    if not is_mapped:
+        stored.real("X", "N d", most=FARTHEST, least=-FARTHEST)
+    stored.real("pool_density", "N", positive=True)
+    if "test_density" in stored and not (stored.real("test_density", "N", least=0.0) > 0).any():
+        raise ValueError("test_density must be above zero somewhere, got zeros only")
+    if ("cell" in stored) != ("bounds" in stored):
+        raise ValueError(f"a box must have a cell and bounds, got {sorted(stored.tensors)}")
+    if "cell" in stored:
+        stored.real("cell", "d", positive=True)
+        bounds = stored.real("bounds", "2 d", most=FARTHEST, least=-FARTHEST)
+        if not (bounds[0] < bounds[1]).all():
+            raise ValueError(f"the lower bounds must lie below the upper ones, got {bounds.tolist()}")
+
+
+def _check_pool(X: Real[ndarray, "N d"], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a memory-mapped pool without as many densities, or without numbers where one looks."""
+    n = len(tensors["pool_density"])
+    if len(X) != n:
+        raise ValueError(f"the pool must have {n} rows, as there are densities, got {len(X)}; {PUT_BACK}")
+    if not np.isfinite(rows_at(X, np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.int64))).all():
+        raise ValueError(f"the pool must hold finite numbers only, got NaN or infinity; {PUT_BACK}")
 
 
 def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarray:

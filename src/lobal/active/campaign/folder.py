@@ -79,6 +79,7 @@ class Campaign:
             lock = _locked(folder, undo)
             _check_vacant(folder)  # another process may have been faster
             remove_unfinished(folder)
+            _steps_folder(folder)
             for name, tensors in (records or {}).items():
                 make_folder((folder / name).parent)
                 save_record(folder / name, tensors, {})
