@@ -22,7 +22,7 @@ from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
 from lobal.core.kernels import squared_distances
-from lobal.core.schema import optional, table
+from lobal.core.schema import FINITE, TINY, optional, table
 from lobal.core.stored_tensors import StoredTensors
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
@@ -157,16 +157,18 @@ class Candidates(ABC):
         return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
 
     @classmethod
-    def check_fields(cls, fields: Mapping[str, Any]) -> None:  # noqa: B027 - of some kinds there are none
+    @abstractmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
         """Refuse fields of a file that `to_tensors` cannot have returned.
 
         Raises:
             ValueError: names the field, what was expected and what was got.
         """
 
+    @classmethod
     @abstractmethod
-    def check_validation(self, stored: StoredTensors) -> None:
-        """Refuse validation data of a file, tensors `validation.*`, that do not fit the candidates."""
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        """Refuse tensors of a file that `to_tensors` cannot have returned, those of validation data included."""
 
     @abstractmethod
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -315,14 +317,21 @@ class ArrayCandidates(Candidates):
     def check_fields(cls, fields: Mapping[str, Any]) -> None:
         table({"memory_mapped": optional(MAPPED_ARRAY)})(fields, "candidates")
 
-    def check_validation(self, stored: StoredTensors) -> None:
-        stored.sizes["d"] = self.n_columns
-        stored.real("validation.X", "v d")
-        stored.real("validation.y", "v")
+    @classmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        if fields["memory_mapped"] is None:
+            stored.real("X", "N d", most=FARTHEST, least=-FARTHEST)
+        else:
+            stored.sizes["d"] = fields["memory_mapped"]["shape"][1]
+        _check_densities(stored)
+        if {"cell", "bounds"} & {*stored.tensors}:
+            _check_box(stored)
+        if "validation.X" in stored:
+            stored.real("validation.X", "v d", most=FARTHEST, least=-FARTHEST)
+            stored.real("validation.y", "v", least=-FINITE, most=FINITE)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
-        _check_tensors(StoredTensors(tensors), is_mapped=fields["memory_mapped"] is not None)
         if fields["memory_mapped"] is None:
             if space is not None:
                 raise ValueError(
@@ -342,20 +351,17 @@ class ArrayCandidates(Candidates):
         )
 
 
-def _check_tensors(stored: StoredTensors, *, is_mapped: bool) -> None:
-    """Refuse tensors of a file that cannot be those of candidates."""
-    if not is_mapped:
-        stored.real("X", "N d", most=FARTHEST, least=-FARTHEST)
-    stored.real("pool_density", "N", positive=True)
-    if "test_density" in stored and not (stored.real("test_density", "N", least=0.0) > 0).any():
+def _check_densities(stored: StoredTensors) -> None:
+    stored.real("pool_density", "N", least=TINY, most=FINITE)
+    if "test_density" in stored and not (stored.real("test_density", "N", least=0.0, most=FINITE) > 0).any():
         raise ValueError("test_density must be above zero somewhere, got zeros only")
-    if ("cell" in stored) != ("bounds" in stored):
-        raise ValueError(f"a box must have a cell and bounds, got {sorted(stored.tensors)}")
-    if "cell" in stored:
-        stored.real("cell", "d", positive=True)
-        bounds = stored.real("bounds", "2 d", most=FARTHEST, least=-FARTHEST)
-        if not (bounds[0] < bounds[1]).all():
-            raise ValueError(f"the lower bounds must lie below the upper ones, got {bounds.tolist()}")
+
+
+def _check_box(stored: StoredTensors) -> None:
+    stored.real("cell", "d", positive=True)
+    bounds = stored.real("bounds", "2 d", most=FARTHEST, least=-FARTHEST)
+    if not (bounds[0] < bounds[1]).all():
+        raise ValueError(f"the lower bounds must lie below the upper ones, got {bounds.tolist()}")
 
 
 def _check_pool(X: Real[ndarray, "N d"], tensors: Mapping[str, Tensor]) -> None:

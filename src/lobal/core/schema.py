@@ -4,16 +4,17 @@ A check takes a value and its name, and raises a ValueError that has the name, w
 Entries that a table does not name are passed over: a later version may have written them.
 """
 
-import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from lobal.core.checks import shown
 
 Check: TypeAlias = Callable[[object, str], None]
 
+FINITE, TINY = sys.float_info.max, sys.float_info.min
 LARGEST = 1e60  # of numbers in files: squares of ratios of two are still finite
 RESTORE = "restore it from a copy"
 
@@ -78,7 +79,7 @@ def list_of(each: Check, length: int | None = None) -> Check:
     """A list of entries of one kind."""
 
     def check(value: object, name: str) -> None:
-        if not isinstance(value, list) or length not in (None, len(value)):
+        if not isinstance(value, list | tuple) or length not in (None, len(value)):
             _refuse(name, "a list" if length is None else f"a list of {length}", value)
         for place, entry in enumerate(value):  # type: ignore[arg-type, var-annotated]  # a list
             each(entry, f"{name}[{place}]")

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 # One trajectory in so many is set aside where there are several.
 TRAJECTORIES_PER_VALIDATION = 5
+HEAVIEST = 118  # atomic number
 SAME_PLACE = 1e-4  # Angstrom: files round positions to less, and no two frames of a trajectory are as close
 # Names of the arrays in npz files, by those of the sgdml package.
 SGDML = {name: name for name in ("R", "E", "F", "z")}
