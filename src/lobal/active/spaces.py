@@ -118,7 +118,10 @@ class Pool(ArraySpace):
             )
         if X.dtype.kind not in "fiu":
             raise ValueError(f"{path} must hold real numbers, got type {X.dtype}; write it anew with numpy.save")
-        return Pool(X, density=density, test_density=test_density)
+        try:
+            return Pool(X, density=density, test_density=test_density)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; correct the file or the densities") from error
 
     def __len__(self) -> int:
         return len(self.X)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from lobal.core.schema import flag, list_of, optional, positive, real, table, text, whole
 from lobal.mixture.checks import one_of
 from lobal.mixture.complete_fit import NOISES
@@ -48,6 +50,7 @@ def check_options(options: Mapping[str, Any], *, d: int) -> None:
     """
     OPTIONS(options, "options")
     dimension = options["intrinsic_dimension"] or float(d)
-    mixture_settings({**options, "device": None}, n=LABELS, d=d, dimension=dimension, label_scale=1.0)
+    with np.errstate(all="ignore"):  # what comes out is checked
+        mixture_settings({**options, "device": None}, n=LABELS, d=d, dimension=dimension, label_scale=1.0)
     engine_options(options["engine"]).split(LABELS)
     one_of("tuning", options["tuning"], TUNINGS)

@@ -202,7 +202,9 @@ class MolecularCandidates(Candidates):
         """A pool that is given has to be the one the campaign began with; campaigns of version 0.1.0 need it."""
         pool = fields["pool"]
         if space is not None and not (isinstance(space, MoleculePool) and space.identity["sha256"] == pool["sha256"]):
-            raise ValueError(f"{shown(space)} is not the pool of the campaign, {_described(pool)}")
+            raise ValueError(
+                f"{shown(space)} is not the pool of the campaign, {_described(pool)}; give the one it was begun with"
+            )
         if "R" in tensors:
             R = tensors["R"]
         elif space is not None:

@@ -19,14 +19,14 @@ from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate, Validation
 from lobal.core.files import load_record
-from lobal.core.schema import FINITE, anything, read_from, table, text
+from lobal.core.schema import FINITE, anything, read_from, table, text, whole
 from lobal.core.stored_tensors import StoredTensors
 
 logger = logging.getLogger(__name__)
 
 # What every header of the present format has; kinds check the rest.
 KIND = table({"kind": text()})
-ENTRIES = table({"settings": table({}), "candidates": KIND, "surrogate": KIND})
+ENTRIES = table({"settings": table({}, seed=whole(0, 2**64 - 1)), "candidates": KIND, "surrogate": KIND})
 FIRST_FORMAT = table({"settings": table({"model": table({})}), "memory_mapped": anything})
 WHAT = "the header of a campaign"
 NAMED_KINDS = 2  # the first format whose header names the kinds of candidates and surrogate

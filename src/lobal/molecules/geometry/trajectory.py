@@ -239,7 +239,7 @@ def _check_frames(frames: Sequence[Any], path: Path) -> None:
                 f"the first {frames[0].get_chemical_formula(mode='reduce')}; one file per molecule and order of atoms"
             )
         if frame.pbc.any():
-            raise ValueError(f"configuration {row} of {path} is periodic; these force fields are of single molecules")
+            raise ValueError(f"configuration {row} of {path} is periodic; force fields are of single molecules, leave it out")
 
 
 def _trajectory(arrays: dict[str, ndarray], source: str, energy_unit: str, *, labelled: bool) -> Trajectory:
