@@ -121,7 +121,20 @@ def spoilt_bytes(content: bytes, rng: np.random.Generator) -> bytes:
         case 3:
             return content[:start] + rng.bytes(length) + content[end:]
         case 4:
-            words = b"nan", b"inf", b"1e999", b"-1", b'"', b"\n", b",", b"\x00", b"999999999", b"x" * 200_000, b"\r", b"="
+            words = (
+                b"nan",
+                b"inf",
+                b"1e999",
+                b"-1",
+                b'"',
+                b"\n",
+                b",",
+                b"\x00",
+                b"999999999",
+                b"x" * 200_000,
+                b"\r",
+                b"=",
+            )
             return content[:start] + words[rng.integers(len(words))] + content[start:]
         case 5:
             return content[:start] + b"\xff" * length + content[end:]

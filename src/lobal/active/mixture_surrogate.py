@@ -18,7 +18,7 @@ from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
-from lobal.core.schema import flag, list_of, table, text
+from lobal.core.schema import flag, list_of, table, text, whole
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
@@ -151,6 +151,7 @@ class MixtureSurrogate(Surrogate):
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
         SETTINGS(settings, "surrogate")
+        whole(1)(n_columns, "the number of input columns of a mixture")
         model = MixtureRegressor(**options_from_json(settings["options"]))
         check_options(model.get_params(deep=False), d=n_columns)
 

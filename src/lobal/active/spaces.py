@@ -21,8 +21,8 @@ from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.arrays import as_column, as_matrix, row_parts
 from lobal.core.checks import shown
-from lobal.core.files import open_plain
 from lobal.core.density import normalised, pool_density
+from lobal.core.files import open_plain
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 

@@ -120,12 +120,13 @@ class Surrogate(ABC):
         """The options as JSON can hold them."""
 
     @classmethod
-    def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:  # noqa: B027 - of some kinds none
+    def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
         """Refuse settings of a file that `to_settings` cannot have returned, over inputs of so many columns.
 
         Raises:
             ValueError, TypeError: names the setting, what was expected and what was got.
         """
+        del settings, n_columns  # some kinds have none
 
     @classmethod
     @abstractmethod

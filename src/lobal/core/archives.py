@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from numpy import ndarray
 from numpy.lib import format as npy
 

@@ -92,8 +92,8 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Binary
         os.close(number)
         raise ValueError(_not_plain(path))
     if flags & os.O_APPEND:
-        return open(path, "a+b", buffering=0, opener=lambda *_: number)  # noqa: PTH123 - Path.open has no opener
-    return open(path, "rb", opener=lambda *_: number)  # noqa: PTH123
+        return open(path, "a+b", buffering=0, opener=lambda *_: number)
+    return open(path, "rb", opener=lambda *_: number)
 
 
 def _not_plain(path: str | os.PathLike[str]) -> str:

@@ -111,5 +111,3 @@ def read_from(path: str | os.PathLike[str], what: str, *, advice: str = RESTORE)
         yield
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:  # RuntimeError: of torch
         raise ValueError(f"{os.fspath(path)!r} is not {what} that lobal saved: {error}; {advice}") from error
-
-

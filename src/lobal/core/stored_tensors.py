@@ -64,7 +64,7 @@ class StoredTensors:
         found = self.real(name, "", columns, f"{columns} {columns}")
         smallest = torch.linalg.eigvalsh(found).min() if found.ndim == 2 else found.min()
         is_symmetric = found.ndim < 2 or torch.allclose(found, found.mT)
-        if not (is_symmetric and 1.0 / LARGEST <= smallest):
+        if not (is_symmetric and smallest >= 1.0 / LARGEST):
             raise ValueError(f"{name} must be positive (definite), got {found.flatten().tolist()[:8]}")
         return found
 

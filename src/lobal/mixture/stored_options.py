@@ -29,10 +29,21 @@ def _smoothness(value: object, name: str) -> None:
         positive(words=(float("inf"),))(value, name)
 
 
+def _width(value: object, name: str) -> None:
+    """A number, one for each column, or a matrix."""
+    if isinstance(value, list):
+        for place, entry in enumerate(value):
+            _width(entry, f"{name}[{place}]")
+    else:
+        real()(value, name)
+
+
 OPTIONS = table(
     {
         **dict.fromkeys(("anisotropic", "refit", "exchange", "verbose"), flag),
         "intrinsic_dimension": real(1e-6, 1e6, words=(None,)),
+        "bandwidths": optional(list_of(positive())),
+        **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(_width)),
         "noise": _noise,
         "scale": positive(words=(None,)),
         "smoothness": _smoothness,

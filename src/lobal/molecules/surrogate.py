@@ -168,7 +168,8 @@ class ForceFieldSurrogate(Surrogate):
 
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
-        del n_columns
+        if n_columns:
+            raise ValueError(f"force fields must be learned over molecules, got inputs of {n_columns} columns")
         cls(ForceFieldSettings.from_fields(settings))
 
     @classmethod

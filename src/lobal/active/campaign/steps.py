@@ -218,9 +218,7 @@ def model_of_last_step(
 def resolved(table: Mapping[str, str], kind: object) -> Any:  # noqa: ANN401 - a class or a function
     """What the table names under this kind, imported."""
     if not isinstance(kind, str) or kind not in table:
-        raise ValueError(
-            f"kind must be one of {sorted(table)}, got {kind!r}"
-        )
+        raise ValueError(f"kind must be one of {sorted(table)}, got {kind!r}")
     module, _, name = table[kind].partition(":")
     return getattr(import_module(module), name)
 

@@ -239,7 +239,9 @@ def _check_frames(frames: Sequence[Any], path: Path) -> None:
                 f"the first {frames[0].get_chemical_formula(mode='reduce')}; one file per molecule and order of atoms"
             )
         if frame.pbc.any():
-            raise ValueError(f"configuration {row} of {path} is periodic; force fields are of single molecules, leave it out")
+            raise ValueError(
+                f"configuration {row} of {path} is periodic; force fields are of single molecules, leave it out"
+            )
 
 
 def _trajectory(arrays: dict[str, ndarray], source: str, energy_unit: str, *, labelled: bool) -> Trajectory:
