@@ -158,7 +158,8 @@ class MixtureSurrogate(Surrogate):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "MixtureSurrogate":
         surrogate = cls(
-            MixtureRegressor(**options_from_json(settings["options"])), shrink_inducing=settings["shrink_inducing"]
+            MixtureRegressor(**options_from_json(settings["options"])),
+            shrink_inducing=bool(settings["shrink_inducing"]),
         )
         was_function = "noise" in settings["functions"]
         if noise is not None:

@@ -123,7 +123,7 @@ def _assembled(tensors: dict[str, Tensor], fields: dict[str, Any]) -> SavedModel
     fields = {"smoothness_": options.get("smoothness"), **LATER, **fields}
     return SavedModel(
         options,
-        {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},
+        {name: _real(fields[name], name) for name in (*ATTRIBUTES, "feature_names")},
         [Epoch(*epoch) for epoch in fields["history"]],
         decisions_from_json(fields.get("tuning", "[]")),
         mixture_from(tensors, fields["mixture"]),
@@ -131,6 +131,11 @@ def _assembled(tensors: dict[str, Tensor], fields: dict[str, Any]) -> SavedModel
         noise_from(tensors),
         _part(Calibration, calibration) if calibration else Calibration.none(),
     )
+
+
+def _real(value: Any, name: str) -> Any:  # noqa: ANN401 - an attribute
+    """The attribute, where it is a real number as one: JSON does not tell 1 from 1.0."""
+    return float(value) if type(value) is int and name not in ("n_features_in_", "heavy_tails_") else value
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -220,7 +220,7 @@ class MolecularCandidates(Candidates):
             pool_density=tensors["density"],
             test_name=fields["test_density"],
             permutations=tensors["permutations"],
-            width=fields["width"],
+            width=float(fields["width"]),
             pool=pool,
             device=None if space is None else space.device,
         )
