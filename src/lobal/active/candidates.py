@@ -18,14 +18,18 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.oracles import as_labels
-from lobal.core.arrays import MappedArray, rows_at
+from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
 from lobal.core.kernels import squared_distances
+from lobal.core.schema import FINITE, TINY, optional, table
+from lobal.core.stored_tensors import StoredTensors
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
 CHUNK = 2**12
+FARTHEST = 1e150  # coordinates in files: squares are finite
+LOOKED_AT = 1024  # rows of a memory-mapped pool that are checked when it is opened
 NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
 UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
@@ -151,6 +155,20 @@ class Candidates(ABC):
         k = min(NEIGHBOURS, len(has_label))
         # Where many points are the same, a point may not find itself among them.
         return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
+
+    @classmethod
+    @abstractmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        """Refuse fields of a file that `to_tensors` cannot have returned.
+
+        Raises:
+            ValueError: names the field, what was expected and what was got.
+        """
+
+    @classmethod
+    @abstractmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        """Refuse tensors of a file that `to_tensors` cannot have returned, those of validation data included."""
 
     @abstractmethod
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -296,6 +314,23 @@ class ArrayCandidates(Candidates):
         return tensors | {"X": torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))}, {"memory_mapped": None}
 
     @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        table({"memory_mapped": optional(MAPPED_ARRAY)})(fields, "candidates")
+
+    @classmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        if fields["memory_mapped"] is None:
+            stored.real("X", "N d", most=FARTHEST, least=-FARTHEST)
+        else:
+            stored.sizes["d"] = fields["memory_mapped"]["shape"][1]
+        _check_densities(stored)
+        if {"cell", "bounds"} & {*stored.tensors}:
+            _check_box(stored)
+        if "validation.X" in stored:
+            stored.real("validation.X", "v d", most=FARTHEST, least=-FARTHEST)
+            stored.real("validation.y", "v", least=-FINITE, most=FINITE)
+
+    @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
         if fields["memory_mapped"] is None:
             if space is not None:
@@ -305,7 +340,8 @@ class ArrayCandidates(Candidates):
                 )
             inputs = tensors["X"].numpy()
         else:
-            inputs = MappedArray(**fields["memory_mapped"]).open(None if space is None else space.X)
+            inputs = MappedArray.from_fields(fields["memory_mapped"]).open(None if space is None else space.X)
+            _check_pool(inputs, tensors)
         return cls(
             inputs=inputs,
             pool_density=tensors["pool_density"],
@@ -313,6 +349,28 @@ class ArrayCandidates(Candidates):
             cell=tensors["cell"].numpy() if "cell" in tensors else None,
             bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
         )
+
+
+def _check_densities(stored: StoredTensors) -> None:
+    stored.real("pool_density", "N", least=TINY, most=FINITE)
+    if "test_density" in stored and not (stored.real("test_density", "N", least=0.0, most=FINITE) > 0).any():
+        raise ValueError("test_density must be above zero somewhere, got zeros only")
+
+
+def _check_box(stored: StoredTensors) -> None:
+    stored.real("cell", "d", positive=True)
+    bounds = stored.real("bounds", "2 d", most=FARTHEST, least=-FARTHEST)
+    if not (bounds[0] < bounds[1]).all():
+        raise ValueError(f"the lower bounds must lie below the upper ones, got {bounds.tolist()}")
+
+
+def _check_pool(X: Real[ndarray, "N d"], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a memory-mapped pool without as many densities, or without numbers where one looks."""
+    n = len(tensors["pool_density"])
+    if len(X) != n:
+        raise ValueError(f"the pool must have {n} rows, as there are densities, got {len(X)}; {PUT_BACK}")
+    if not np.isfinite(rows_at(X, np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.int64))).all():
+        raise ValueError(f"the pool must hold finite numbers only, got NaN or infinity; {PUT_BACK}")
 
 
 def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarray:

@@ -22,6 +22,7 @@ from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.arrays import as_column, as_matrix, row_parts
 from lobal.core.checks import shown
 from lobal.core.density import normalised, pool_density
+from lobal.core.files import open_plain
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -103,12 +104,24 @@ class Pool(ArraySpace):
     @staticmethod
     def from_npy(path: str | Path, *, density: UserInput = None, test_density: UserInput = "pool") -> "Pool":
         """A pool whose inputs stay in the `.npy` file and are read from there when they are needed."""
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
+        open_plain(path).close()
+        try:
+            X = np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # ValueError, EOFError, or what the header makes Python raise
+            raise ValueError(
+                f"{path} cannot be read as an npy file of numbers: {error or type(error).__name__}; write it anew with "
+                "numpy.save"
+            ) from error
         if not isinstance(X, ndarray):
             raise ValueError(
                 f"{path} must hold one array, got an archive; use numpy.load and pass one of its arrays to lobal.Pool"
             )
-        return Pool(X, density=density, test_density=test_density)
+        if X.dtype.kind not in "fiu":
+            raise ValueError(f"{path} must hold real numbers, got type {X.dtype}; write it anew with numpy.save")
+        try:
+            return Pool(X, density=density, test_density=test_density)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; correct the file or the densities") from error
 
     def __len__(self) -> int:
         return len(self.X)

@@ -18,6 +18,7 @@ from lobal.core.arrays import as_column, resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
+from lobal.core.schema import read_from
 from lobal.core.superior_density import local_complexity
 from lobal.mixture.checks import at_most_one, positive, probability
 from lobal.mixture.complete_fit import complete_fit, given_noise
@@ -27,6 +28,7 @@ from lobal.mixture.options import engine_options, misplaced, names_engine_option
 from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
+from lobal.mixture.stored_options import check_options
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
@@ -341,10 +343,12 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The model that `save` wrote, on the given device.
 
         Raises:
-            ValueError: The file is damaged, or a newer version of lobal wrote it.
+            ValueError: The file is damaged, no model, or a newer version of lobal wrote it.
         """
         saved = load_model(path, resolve_device(device))
-        model = cls(**{**saved.options, "device": device})
+        with read_from(path, "a model"):
+            model = cls(**{**saved.options, "device": device})
+            check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
         for name, value in fitted_attributes(saved).items():
             setattr(model, name, value)
         return model

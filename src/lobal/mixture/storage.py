@@ -12,6 +12,7 @@ from torch import Tensor
 from lobal.core.density import KernelDensity
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import KERNELS, Kernel, WhitenedFeatures, kernel_named
+from lobal.core.schema import read_from
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import COVARIANCES, SparseExperts
@@ -21,6 +22,7 @@ from lobal.mixture.model import Mixture, Ruler
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.progress import Epoch
+from lobal.mixture.stored_checks import check_fields, check_predictions, check_tensors
 from lobal.mixture.tuning_record import Decision, decisions_as_json, decisions_from_json
 
 Part = TypeVar("Part")
@@ -100,16 +102,28 @@ def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
 
 
 def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel:
-    """The model in a file, also of earlier versions."""
+    """The model in a file, also of earlier versions.
+
+    Raises:
+        ValueError: it is not that of a model, or does not predict numbers; names the file.
+    """
     tensors, fields = load_record(path)
-    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    with read_from(path, "a model"):
+        check_fields(fields)
+        check_tensors(tensors, fields)
+        saved = _assembled({name: tensor.to(device) for name, tensor in tensors.items()}, fields)
+        check_predictions(saved.mixture, saved.noise, saved.density, saved.attributes)
+    return saved
+
+
+def _assembled(tensors: dict[str, Tensor], fields: dict[str, Any]) -> SavedModel:
     options, density = options_from_json(fields["parameters"]), _under("density", tensors)
     calibration = _under("calibration", tensors)
     # Format 1 has the smoothness among the options only; models of earlier versions are not calibrated.
     fields = {"smoothness_": options.get("smoothness"), **LATER, **fields}
     return SavedModel(
         options,
-        {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},
+        {name: _real(fields[name], name) for name in (*ATTRIBUTES, "feature_names")},
         [Epoch(*epoch) for epoch in fields["history"]],
         decisions_from_json(fields.get("tuning", "[]")),
         mixture_from(tensors, fields["mixture"]),
@@ -117,6 +131,11 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
         noise_from(tensors),
         _part(Calibration, calibration) if calibration else Calibration.none(),
     )
+
+
+def _real(value: Any, name: str) -> Any:  # noqa: ANN401 - an attribute
+    """The attribute, where it is a real number as one: JSON does not tell 1 from 1.0."""
+    return float(value) if type(value) is int and name not in ("n_features_in_", "heavy_tails_") else value
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:
