@@ -204,6 +204,52 @@ def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[
     assert not (files / "next.csv").exists()
 
 
+SUGGEST = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
+
+
+@pytest.mark.parametrize("read", ["pool.csv", "labels.csv", "before.csv"])
+@pytest.mark.parametrize("link", [None, Path.symlink_to, Path.hardlink_to], ids=["same", "soft", "hard"])
+def test_a_report_never_replaces_what_was_read(files: Path, read: str, link: Any) -> None:
+    (files / "before.csv").write_text("id\n")
+    content, page = (files / read).read_bytes(), files / read
+    if link is not None:
+        page = files / "page.html"
+        link(page, files / read)
+    result = invoke(*SUGGEST, "--pending", "before.csv", "--report", page)
+    assert (result.exit_code, (files / read).read_bytes()) == (2, content)
+    assert "would be overwritten; choose another --report" in said(result)
+
+
+def test_points_and_report_need_two_files(files: Path) -> None:
+    (files / "sub").mkdir()
+    result = invoke(*SUGGEST, "--output", "next.csv", "--report", "sub/../next.csv")
+    assert result.exit_code == 2
+    assert "--output and --report are both next.csv" in said(result)
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "header.json", "lock", "candidates.lobal", "steps/0000.lobal", "."])
+def test_no_command_writes_over_a_campaign(files: Path, name: str) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=files / "mine").close()
+    before = {path: path.read_bytes() for path in (files / "mine").rglob("*") if path.is_file()}
+    for command in (("report", "mine"), (*SUGGEST, "--report", "x.html"), ("forcefield", "train", "pool.csv")):
+        result = invoke(*command, "--output", f"mine/{name}")
+        assert result.exit_code == 2, result.output
+        assert "--output" in said(result) or "a table's name must end in" in said(result)
+    assert {path: path.read_bytes() for path in (files / "mine").rglob("*") if path.is_file()} == before
+
+
+def test_a_report_is_not_written_over_a_link_to_the_journal(tmp_path: Path) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine").close()
+    (tmp_path / "page.html").hardlink_to(tmp_path / "mine" / "journal.jsonl")
+    assert invoke("report", tmp_path / "mine", "--output", tmp_path / "page.html").exit_code == 2
+
+
+def test_a_report_in_the_folder_of_its_campaign_may_be_written_again(tmp_path: Path) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine").close()
+    for _ in range(2):
+        assert invoke("report", tmp_path / "mine", "--output", tmp_path / "mine" / "report.html").exit_code == 0
+
+
 def test_a_campaign_is_shown_as_a_page_beside_it(tmp_path: Path) -> None:
     learner = lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine")
     learner.ask(3)  # and another process may look while this one goes on
