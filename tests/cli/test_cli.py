@@ -1,4 +1,5 @@
 import csv
+import html
 import math
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from typer.testing import CliRunner, Result
 import lobal
 from lobal.cli import demo
 from lobal.cli.app import app
+
+
+SUGGEST = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
 
 
 def invoke(*arguments: object) -> Result:
@@ -172,6 +176,25 @@ def test_inputs_are_the_columns_that_are_named(files: Path) -> None:
     assert list(rows_of(files / "next.csv")[0]) == ["id", "x", "local_complexity", "superior_density"]
 
 
+def test_identifiers_that_look_like_formulas_are_recognised_in_a_suggestion(files: Path) -> None:
+    (files / "pool.csv").write_text("id,x\n" + "".join(f"=p{k}(),{k / 60}\n" for k in range(60)))
+    (files / "labels.csv").write_text("id,y\n" + "".join(f"=p{k}(),{k}\n" for k in range(3)))
+    assert invoke(*SUGGEST, "--number", 5).exit_code == 0
+    assert all(row["id"].startswith("'=p") for row in rows_of(files / "next.csv"))
+    result = invoke(*SUGGEST, "--pending", "next.csv", "--output", "more.csv", "--number", 52)
+    assert "5 rows are pending" in said(result)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a$b$_{", "$\\bad$"])
+def test_any_column_name_is_shown_as_text(files: Path, name: str) -> None:
+    (files / "pool.csv").write_text(f"id,{name},z,{name}2\n" + "".join(f"p{k},{k},{k % 7},t\n" for k in range(60)))
+    result = invoke(*SUGGEST, "--number", 5)
+    assert result.exit_code == 0, result.output
+    page = (files / "next.html").read_text()
+    assert "<script>" not in page
+    assert f"Text columns are not used as inputs: {html.escape(name)}2." in page
+
+
 def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
     for output in ("one.csv", "two.csv"):
         invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5, "--output", output)
@@ -202,9 +225,6 @@ def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[
     assert message in said(result)
     assert "Traceback" not in result.output
     assert not (files / "next.csv").exists()
-
-
-SUGGEST = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
 
 
 @pytest.mark.parametrize("read", ["pool.csv", "labels.csv", "before.csv"])

@@ -141,8 +141,8 @@ def _check_next(request: ActiveRequest) -> None:
     for file in request.next_files:
         if file.exists() and not holds_positions_only(file):
             raise ValueError(
-                f"{file} is not as lobal wrote it and would be overwritten; if it has the computed energies and forces, "
-                "move it elsewhere and give it as --labels, otherwise remove it"
+                f"{file} is not as lobal wrote it and would be overwritten; if it has the energies and forces, move it "
+                "elsewhere and give it as --labels, otherwise remove it"
             )
 
 
