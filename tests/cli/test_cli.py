@@ -16,7 +16,6 @@ import lobal
 from lobal.cli import demo
 from lobal.cli.app import app
 
-
 SUGGEST = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
 
 

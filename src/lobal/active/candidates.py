@@ -17,11 +17,11 @@ from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from lobal.active.oracles import as_labels
 from lobal.core.arrays import MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
 from lobal.core.kernels import squared_distances
+from lobal.core.real_numbers import as_numbers, check_complete
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
@@ -260,7 +260,7 @@ class ArrayCandidates(Candidates):
 
     def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         """One number a point."""
-        labels = as_labels(values, name=name)
+        labels = np.atleast_1d(as_numbers(values, name=name))
         if labels.shape != (n,):
             raise ValueError(f"{n} points need as many labels, got {name} of shape {labels.shape}")
         return labels
@@ -319,6 +319,7 @@ def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarra
     """Points as an array: row numbers of a pool, or inputs within a box's bounds."""
     is_box = bounds is not None
     try:
+        check_complete(batch, name="points")
         points = np.asarray(batch, dtype=np.float64 if is_box else None)
     except (TypeError, ValueError) as error:
         wanted = "inputs in the box, one a row" if is_box else "row numbers of the pool"

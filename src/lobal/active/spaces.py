@@ -17,11 +17,11 @@ from torch import Tensor
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
-from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.arrays import as_column, as_matrix, row_parts
 from lobal.core.checks import shown
 from lobal.core.density import normalised, pool_density
+from lobal.core.real_numbers import as_numbers
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -63,7 +63,7 @@ class ArraySpace(Space):
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
         X = as_matrix(validation[0], name="the X of validation")
-        y = as_labels(validation[1], name="the y of validation")
+        y = np.atleast_1d(as_numbers(validation[1], name="the y of validation"))
         if X.shape[1] != self.dimension:
             raise ValueError(
                 f"the X of validation must have {self.dimension} columns, as the candidates have, got shape {X.shape}"
@@ -202,13 +202,13 @@ def _test_density(
 def _density(values: UserInput, name: str, length: int, *, positive: bool) -> UserInput:
     if values is None or isinstance(values, str) or callable(values):
         return values
-    column = np.asarray(values)
+    column = as_numbers(values, name=name)
     column = column[:, 0] if column.shape == (length, 1) else column
     return as_column(column, name=name, length=length, positive=positive)
 
 
 def _corner(values: UserInput, name: str) -> Float[ndarray, " d"]:
-    corner = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    corner = np.atleast_1d(as_numbers(values, name=name))
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
     return corner

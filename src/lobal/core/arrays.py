@@ -12,6 +12,8 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.core.real_numbers import as_numbers, check_complete
+
 Scalar: TypeAlias = Float[Tensor, ""]
 Inputs: TypeAlias = Float[Tensor, "n d"]
 Bandwidths: TypeAlias = Float[Tensor, " L"]
@@ -47,10 +49,7 @@ def as_column(values: object, *, name: str, length: int, positive: bool = False)
 
     A scalar stands for a constant column.
     """
-    try:
-        column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got {values!r}") from error
+    column = as_numbers(values, name=name)
     if column.ndim == 0:
         column = np.full(length, column)
     if column.shape != (length,):
@@ -120,6 +119,7 @@ def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
 
     A numeric array, memory-mapped ones included, is neither copied nor cast, and is checked slice by slice.
     """
+    check_complete(values, name=name)
     matrix = values if isinstance(values, np.memmap) else np.asarray(values)
     if matrix.dtype.kind in "bO":  # Boolean values and data frames with columns of several types
         try:

@@ -11,7 +11,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lobal.core.arrays import as_column, resolve_device
@@ -19,7 +19,7 @@ from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
 from lobal.core.superior_density import local_complexity
-from lobal.mixture.checks import at_most_one, positive, probability
+from lobal.mixture.checks import at_most_one, checked_data, positive, probability
 from lobal.mixture.complete_fit import complete_fit, given_noise
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
@@ -185,9 +185,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Warns:
             OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
-        inputs, y = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
-        )
+        inputs, y = checked_data(self, X, y, ensure_min_samples=SMALLEST_TRAINING_SET)
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(y, dtype=np.float64)
         weights = checked_weights(sample_weight, len(labels), fewest=SMALLEST_TRAINING_SET)
@@ -319,7 +317,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         and y, in any order.
         """
         check_is_fitted(self)
-        inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
+        inputs, labels = checked_data(self, X, y, reset=False)
         noise = self._noise(self._tensor(inputs))
         prediction = left_out_labels(self._labelled(inputs, labels, noise=noise), self)
         prediction = prediction.widened(self.calibration_.factor)
@@ -357,7 +355,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _inputs(self, X: ArrayLike) -> Float[Tensor, "n d"]:
         check_is_fitted(self)
-        return self._tensor(validate_data(self, X, reset=False, dtype=np.float64))
+        return self._tensor(checked_data(self, X, reset=False))
 
     @property
     def _units(self) -> tuple[float, float]:
@@ -394,7 +392,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_gate, share = engine_options(self.engine).split(len(labelled))
         held_out: LabelledSet | int | None = share
         if validation is not None:
-            X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
+            X, y = checked_data(self, *validation, reset=False)
             held_out = self._labelled(X, y, noise=self.noise if callable(self.noise) else None)
         n_gate = n_gate if self.experts == "exact" else 0
         return split_labels(labelled, n_gate=n_gate, validation=held_out, generator=generator)
