@@ -18,10 +18,11 @@ from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.surrogate import Surrogate, Validation
-from lobal.core.arrays import as_column, as_matrix, row_parts
+from lobal.core.arrays import as_column, as_matrix, row_parts, rows_at
 from lobal.core.checks import shown
-from lobal.core.density import normalised, pool_density
+from lobal.core.density import LARGEST_SAMPLE, normalised, pool_density
 from lobal.core.real_numbers import as_numbers
+from lobal.core.units import stored_type, warn_of_unusable
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -119,6 +120,8 @@ class Pool(ArraySpace):
 
     def candidates(self, seed: int) -> ArrayCandidates:
         """The rows of the pool."""
+        rows = np.linspace(0, len(self) - 1, min(len(self), LARGEST_SAMPLE)).astype(np.int64)
+        warn_of_unusable(rows_at(self.X, rows).astype(stored_type(self.X)), name="the pool")
         if self.density is None:
             p_X = pool_density(self.X, generator=torch.Generator().manual_seed(seed))
         else:
