@@ -1,6 +1,8 @@
 import csv
+import errno
 import html
 import math
+import os
 import subprocess
 import sys
 import time
@@ -224,6 +226,68 @@ def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[
     assert message in said(result)
     assert "Traceback" not in result.output
     assert not (files / "next.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("empty.csv", "labels.csv"), "empty.csv is empty; its first line has to name the columns"),
+        (("pool.csv", "empty.csv"), "empty.csv is empty; its first line has to name the columns"),
+        (("header.csv", "labels.csv"), "header.csv has no rows below its header; it must contain all candidates"),
+        (("pool.csv", "labels.csv", "--output", "folder.csv"), "folder.csv is a folder; name a file as --output"),
+        (("pool.csv", "labels.csv", "--report", "pool.csv/a.html"), "pool.csv/a.html would lie in a file"),
+        (("pool.csv", "labels.csv", "--pending", "gone.csv"), "No such file or directory: gone.csv; check the name"),
+    ],
+)
+def test_empty_tables_and_impossible_places_are_named_before_the_work(
+    files: Path, arguments: tuple[Any, ...], message: str
+) -> None:
+    (files / "empty.csv").touch()
+    (files / "header.csv").write_text("id,x\n")
+    (files / "folder.csv").mkdir()
+    result = invoke("suggest", *arguments, "--target", "y", "--id", "id")
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert not (files / "next.csv").exists()
+
+
+def test_labels_without_rows_are_none_so_far(files: Path) -> None:
+    (files / "labels.csv").write_text("id,y\n")
+    result = invoke(*SUGGEST, "--number", 3)
+    assert result.exit_code == 0
+    assert "too few labels for a model yet" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "your quota is used up"),
+        (errno.EACCES, "get permission to write there"),
+    ],
+)
+@pytest.mark.parametrize("command", [(*SUGGEST, "--number", "3"), ("report", "mine")], ids=["suggest", "report"])
+def test_errors_of_the_system_come_with_advice(
+    files: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], number: int, advice: str
+) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=files / "mine").close()
+
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("lobal.core.files.write_synced", failing)
+    result = invoke(*command)
+    assert result.exit_code == 2
+    assert os.strerror(number) in said(result)
+    assert said(result).count(advice) == 1
+    assert "Errno" not in said(result)
+
+
+def test_a_folder_without_permission_is_named_before_the_work(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda _, mode, **__: mode != os.W_OK)
+    result = invoke(*SUGGEST, "--output", "new/next.csv")
+    assert result.exit_code == 2
+    assert "Permission denied: new; get permission to write there" in said(result)
 
 
 @pytest.mark.parametrize("read", ["pool.csv", "labels.csv", "before.csv"])

@@ -1,5 +1,7 @@
 """Checks of what a user typed; errors become messages with exit code 2."""
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
@@ -7,6 +9,11 @@ from pathlib import Path
 
 import typer
 
+# Beside that of `lobal.core.files`, which the library itself gives.
+OTHER_ADVICE = {
+    errno.ENOENT: "check the name",
+    errno.EPERM: "get permission to write there, or choose another place",
+}
 CAMPAIGN = ("header.json", "journal.jsonl")  # a folder with these is one
 
 
@@ -53,10 +60,36 @@ def _is_same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
+def make_places(outputs: Mapping[str, Path]) -> None:
+    """Make the folders of files to write, by the options that name them; fails before the work, not after it."""
+    for option, output in outputs.items():
+        if output.is_dir():
+            raise ValueError(f"{output} is a folder; name a file as {option}")
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ValueError(f"{output} would lie in a file, not in a folder; choose another {option}") from error
+        if not os.access(output.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(output.parent))
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Report a ValueError or OSError as a message with exit code 2, without a traceback."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    except OSError as error:
+        raise typer.BadParameter(_explained(error)) from error
+
+
+def _explained(error: OSError) -> str:
+    """What is wrong, where, and what to do about it, without the number of the error."""
+    from lobal.core.files import ADVICE
+
+    if error.errno is None:
+        return str(error)
+    advice = {**OTHER_ADVICE, **ADVICE}.get(error.errno, "")
+    text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    return text if not advice or advice in text else f"{text}; {advice}"

@@ -10,6 +10,8 @@ Start with `superior_density.py`, the paper on one page.
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`, `checks.py`: shape aliases, device, memory-mapped arrays, checks of arrays and of single values
+- `real_numbers.py`: what users pass as numbers; masked values, dates and complex numbers are none
+- `units.py`: offset and scale of columns and labels, so that neither costs digits
 - `tables.py`: tables in CSV and parquet files
 - `files.py`: saving and loading without pickle, atomic writes
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
