@@ -19,6 +19,7 @@ from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surr
 from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.core.schema import flag, list_of, table, text, whole
+from lobal.core.units import UnusableColumnWarning
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
@@ -52,7 +53,8 @@ class FittedMixtureSurrogate(FittedSurrogate):
     def metric(self, candidates: Candidates) -> Metric:
         del candidates
         width = self.model.mixture_.shared_bandwidth.cpu()
-        return Metric(lambda X: scale_inputs(torch.as_tensor(X, dtype=width.dtype), width), squared_distances)
+        units = self.model.input_units_
+        return Metric(lambda X: scale_inputs(torch.as_tensor(units(X), dtype=width.dtype), width), squared_distances)
 
     def relative_error(self, labels: ndarray) -> float | None:
         return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)
@@ -124,6 +126,7 @@ class MixtureSurrogate(Surrogate):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutlierWarning)  # of labels that earlier steps have warned of
+            warnings.simplefilter("ignore", UnusableColumnWarning)  # the pool has warned of them
             model = fitted(task.numbers)
             if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
                 model = shrunk(model, fitted, task.X, task.y, validation)

@@ -17,12 +17,13 @@ from torch import Tensor
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
-from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
-from lobal.core.arrays import as_column, as_matrix, row_parts
+from lobal.core.arrays import as_column, as_matrix, row_parts, rows_at
 from lobal.core.checks import shown
-from lobal.core.density import normalised, pool_density
+from lobal.core.density import LARGEST_SAMPLE, normalised, pool_density
 from lobal.core.files import open_plain
+from lobal.core.real_numbers import as_numbers
+from lobal.core.units import stored_type, warn_of_unusable
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -64,7 +65,7 @@ class ArraySpace(Space):
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
         X = as_matrix(validation[0], name="the X of validation")
-        y = as_labels(validation[1], name="the y of validation")
+        y = np.atleast_1d(as_numbers(validation[1], name="the y of validation"))
         if X.shape[1] != self.dimension:
             raise ValueError(
                 f"the X of validation must have {self.dimension} columns, as the candidates have, got shape {X.shape}"
@@ -132,6 +133,8 @@ class Pool(ArraySpace):
 
     def candidates(self, seed: int) -> ArrayCandidates:
         """The rows of the pool."""
+        rows = np.linspace(0, len(self) - 1, min(len(self), LARGEST_SAMPLE)).astype(np.int64)
+        warn_of_unusable(rows_at(self.X, rows).astype(stored_type(self.X)), name="the pool")
         if self.density is None:
             p_X = pool_density(self.X, generator=torch.Generator().manual_seed(seed))
         else:
@@ -215,13 +218,13 @@ def _test_density(
 def _density(values: UserInput, name: str, length: int, *, positive: bool) -> UserInput:
     if values is None or isinstance(values, str) or callable(values):
         return values
-    column = np.asarray(values)
+    column = as_numbers(values, name=name)
     column = column[:, 0] if column.shape == (length, 1) else column
     return as_column(column, name=name, length=length, positive=positive)
 
 
 def _corner(values: UserInput, name: str) -> Float[ndarray, " d"]:
-    corner = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    corner = np.atleast_1d(as_numbers(values, name=name))
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
     return corner

@@ -79,7 +79,6 @@ def suggest(request: Request) -> Suggestion:
 
 def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
     """Write the points as a table, and the report."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, table_content(suggestion.columns, output))
     title = f"The next {len(next(iter(suggestion.columns.values())))} points to label"
     campaign_report(suggestion.learner, report, title=title, names=suggestion.inputs, notes=suggestion.notes)
@@ -96,6 +95,8 @@ def input_columns(
     pool: Table, *, target: str, identifier: str | None, chosen: Sequence[str] | None = None
 ) -> list[str]:
     """The chosen columns of the pool; by default all except target, identifier and text."""
+    if len(pool) == 0:
+        raise ValueError(f"{pool.source} has no rows below its header; it must contain all candidates")
     if identifier is not None:
         pool.column(identifier)
     others = [name for name in pool.columns if name not in (target, identifier)]

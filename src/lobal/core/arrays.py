@@ -15,6 +15,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.core.files import open_plain
+from lobal.core.real_numbers import as_numbers, check_complete
 from lobal.core.schema import list_of, table, text, whole
 
 Scalar: TypeAlias = Float[Tensor, ""]
@@ -59,10 +60,7 @@ def as_column(values: object, *, name: str, length: int, positive: bool = False)
 
     A scalar stands for a constant column.
     """
-    try:
-        column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got {values!r}") from error
+    column = as_numbers(values, name=name)
     if column.ndim == 0:
         column = np.full(length, column)
     if column.shape != (length,):
@@ -132,6 +130,7 @@ def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
 
     A numeric array, memory-mapped ones included, is neither copied nor cast, and is checked slice by slice.
     """
+    check_complete(values, name=name)
     matrix = values if isinstance(values, np.memmap) else np.asarray(values)
     if matrix.dtype.kind in "bO":  # Boolean values and data frames with columns of several types
         try:

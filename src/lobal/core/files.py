@@ -15,8 +15,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 # 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. 4: factors that
-# can be computed again are left out. All are read.
-FORMAT_VERSION = 4
+# can be computed again are left out. 5: inputs may have units of their own. All are read.
+FORMAT_VERSION = 5
 
 # What to do about errors of the system that are nobody's mistake.
 ADVICE = {

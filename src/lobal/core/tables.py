@@ -26,6 +26,9 @@ SEPARATORS = (",", ";", "\t")
 MOST_SHOWN = 500  # characters of names of columns in a message
 QUOTED = re.compile(r'"[^"]*"')
 FORMATS = (".csv", ".parquet")
+# A spreadsheet takes text that begins so for a formula, and runs it; after an apostrophe it does not.
+FORMULA = re.compile(r"[=+\-@\t\r]")
+MARKED = re.compile(r"'(?='*[=+\-@\t\r])")
 
 
 @final
@@ -97,12 +100,15 @@ def read_table(path: Path) -> Table:
 
     A CSV file names its columns in its first line and separates them by commas, semicolons or tabs.
     """
-    columns = _read_csv(path) if table_format(path) == ".csv" else _read_parquet(path)
+    columns = _without_marks(_read_csv(path)) if table_format(path) == ".csv" else _read_parquet(path)
     return Table(source=str(path), columns=columns)
 
 
 def table_content(columns: Columns, path: Path) -> bytes:
-    """The content of a file of that name; numbers are read back unchanged."""
+    """The content of a file of that name; numbers and text are read back unchanged.
+
+    In CSV, text that a spreadsheet would take for a formula has an apostrophe before it.
+    """
     return _csv_content(columns) if table_format(path) == ".csv" else _parquet_content(columns)
 
 
@@ -190,14 +196,27 @@ def _pandas() -> Any:  # noqa: ANN401 - an optional module
 def _csv_content(columns: Columns) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(_cell, columns))
     # Python's floats are written with the fewest digits that read back the same, NaN as an empty cell.
     writer.writerows(zip(*(map(_cell, column.tolist()) for column in columns.values()), strict=True))
     return text.getvalue().encode()
 
 
 def _cell(value: object) -> object:
+    if isinstance(value, str) and (FORMULA.match(value) or MARKED.match(value)) and not _is_number(value):
+        return f"'{value}"
     return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _without_marks(columns: Columns) -> dict[str, ndarray]:
+    """Columns of text as they were before `_cell` marked what looks like a formula."""
+    unmarked = {MARKED.sub("", name, count=1): column for name, column in columns.items()}
+    return {
+        name: np.array(
+            [MARKED.sub("", text, count=1) if text[:1] == "'" else text for text in column.tolist()], dtype=str
+        )
+        for name, column in unmarked.items()
+    }
 
 
 def _parquet_content(columns: Columns) -> bytes:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
+from lobal.core.density import column_spread
 from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert, searched_again
@@ -37,7 +38,7 @@ class Start:
     def searched_again(self, points: LabelledSet) -> "Start":
         """The same start with the global expert of other points, near this one; what was given stays."""
         near = GlobalExpert(self.hyperparameters, self.global_bandwidth, self.kernel)
-        unit, anisotropic = column_widths(points.X), self.settings.anisotropic
+        unit, anisotropic = column_spread(points.X), self.settings.anisotropic
         expert = searched_again(points, near, unit=unit, anisotropic=anisotropic)
         return _start(expert, self.settings, self.generator)
 
@@ -77,7 +78,7 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
     """The global expert's hyperparameters and bandwidth, except where the settings give them."""
     expert = fit_global_expert(
         points,
-        unit=column_widths(points.X),
+        unit=column_spread(points.X),
         kernel=settings.kernel,
         anisotropic=settings.anisotropic,
         generator=generator,
@@ -99,13 +100,6 @@ def _start(expert: GlobalExpert, settings: MixtureSettings, generator: torch.Gen
         kernel=expert.kernel,
         rougher=None if expert.rougher is None else _start(expert.rougher, settings, generator),
     )
-
-
-def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
-    """The standard deviation of each input column, one where the column is constant."""
-    spread = X.std(dim=0)
-    negligible = 1e-12 * X.abs().amax(dim=0)
-    return torch.where(spread > negligible, spread, torch.ones_like(spread))
 
 
 def with_known_noise(hyperparameters: Hyperparameters, points: LabelledSet) -> Hyperparameters:

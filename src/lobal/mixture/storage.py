@@ -13,6 +13,7 @@ from lobal.core.density import KernelDensity
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import KERNELS, Kernel, WhitenedFeatures, kernel_named
 from lobal.core.schema import read_from
+from lobal.core.units import Units
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import COVARIANCES, SparseExperts
@@ -40,9 +41,15 @@ ATTRIBUTES = (
     "n_features_in_",
     "heavy_tails_",
     "outliers_",
+    "input_units_",
 )
 # Those that files of earlier versions do not have.
-LATER: dict[str, Any] = {"validation_standard_error_": None, "heavy_tails_": False, "outliers_": []}
+LATER: dict[str, Any] = {
+    "validation_standard_error_": None,
+    "heavy_tails_": False,
+    "outliers_": [],
+    "input_units_": None,
+}
 # Attributes that are parts of their own in a `SavedModel`, in its order.
 PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibration_")
 # Gates by their names in a file, each with the one field that is no tensor.
@@ -74,6 +81,8 @@ def saved_model(model: Any) -> SavedModel:  # noqa: ANN401 - a fitted `MixtureRe
     names = list(getattr(model, "feature_names_in_", []))
     attributes = {"feature_names": names, **{name: getattr(model, name) for name in ATTRIBUTES}}
     attributes["outliers_"] = model.outliers_.tolist()
+    units = model.input_units_
+    attributes["input_units_"] = None if units.is_plain else [part.tolist() for part in units]
     return SavedModel(model.get_params(deep=False), attributes, *(getattr(model, name) for name in PARTS))
 
 
@@ -81,6 +90,8 @@ def fitted_attributes(saved: SavedModel) -> dict[str, Any]:
     """The attributes of the model that `saved_model` was given."""
     named = {name: saved.attributes[name] for name in ATTRIBUTES}
     named["outliers_"] = np.asarray(named["outliers_"], dtype=np.int64)
+    units = named["input_units_"]  # None if they change nothing
+    named["input_units_"] = Units.plain(named["n_features_in_"]) if units is None else Units(*map(np.asarray, units))
     if names := saved.attributes["feature_names"]:
         named["feature_names_in_"] = np.asarray(names, dtype=object)
     return named | dict(zip(PARTS, saved[2:], strict=True))

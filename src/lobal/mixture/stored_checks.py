@@ -11,7 +11,7 @@ from torch import Tensor
 from lobal.core.checks import shown
 from lobal.core.density import KernelDensity
 from lobal.core.kernels import KERNELS
-from lobal.core.schema import FINITE, flag, list_of, positive, real, table, text, whole
+from lobal.core.schema import FINITE, TINY, flag, list_of, optional, positive, real, table, text, whole
 from lobal.core.stored_tensors import StoredTensors, check_memory
 from lobal.core.superior_density import local_complexity
 from lobal.experts.svgp import COVARIANCES
@@ -39,10 +39,10 @@ FIELDS = table(
         "mixture": table({"gate": _GATE, "experts": _EXPERTS}, ruler=_GATE),
         "parameters": table({}),
         "history": list_of(list_of(_number, 5)),
-        "label_mean_": real(),
-        "label_scale_": positive(),
-        "noise_": real(0.0),
-        "scale_": positive(),
+        "label_mean_": real(-FINITE, FINITE),
+        "label_scale_": real(TINY, FINITE),
+        "noise_": real(0.0, FINITE),
+        "scale_": real(TINY, FINITE),
         "intrinsic_dimension_": real(1e-6, 1e6),
         "validation_error_": _ERROR,
         "n_features_in_": whole(1),
@@ -52,6 +52,7 @@ FIELDS = table(
     validation_standard_error_=_ERROR,
     heavy_tails_=flag,
     outliers_=list_of(whole()),
+    input_units_=optional(list_of(list_of(real(-FINITE, FINITE)), 2)),
     tuning=text(),
 )
 
@@ -62,6 +63,9 @@ def check_fields(fields: Mapping[str, Any]) -> None:
     names, d = fields["feature_names"], fields["n_features_in_"]
     if len(names) not in (0, d) or len({*names}) < len(names):
         raise ValueError(f"fields.feature_names must be none or {d} different ones, got {names[:8]}")
+    offset, unit = fields.get("input_units_") or ([0.0] * d, [1.0] * d)
+    if not len(offset) == len(unit) == d or min(unit) < 0.0:
+        raise ValueError(f"fields.input_units_ must be {d} offsets and {d} units of at least zero, got {shown(unit)}")
 
 
 def check_tensors(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.checks import shown
 from lobal.core.density import normalised
+from lobal.core.real_numbers import as_numbers, check_complete
 from lobal.core.schema import FINITE, TINY, list_of, positive, table, text, whole
 from lobal.core.stored_tensors import StoredTensors
 from lobal.molecules.density import (
@@ -315,6 +316,7 @@ class MoleculePool(Space):
             validation = (validation.R, (validation.energies, validation.forces))
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a trajectory or a pair (R, labels), got {shown(validation)}")
+        check_complete(validation[0], name="the positions of validation")
         R = torch.as_tensor(np.asarray(validation[0], dtype=np.float64))
         describe(R)  # for its checks
         y = joined_labels(validation[1], R.shape[:2], name="the labels of validation")
@@ -335,10 +337,7 @@ def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndar
         ValueError: they are not numbers, or of another shape.
     """
     n, N = shape
-    try:
-        parts = [np.asarray(part, dtype=np.float64) for part in (values if isinstance(values, tuple) else (values,))]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, NaN where there is none, got {shown(values)}: {error}") from error
+    parts = [as_numbers(part, name=name) for part in (values if isinstance(values, tuple) else (values,))]
     if [part.shape for part in parts] == [(n,), (n, N, 3)]:
         return np.concatenate([parts[0][:, None], parts[1].reshape(n, 3 * N)], axis=1)
     if [part.shape for part in parts] == [(n, 1 + 3 * N)]:

@@ -113,19 +113,36 @@ def write_configurations(path: Path, trajectory: Trajectory) -> Path:
 
     The suffix is added to the path, which is returned. The file appears whole or not at all.
     """
-    content, numbers = io.BytesIO(), trajectory.species.numpy()
     try:
-        from ase import Atoms
-        from ase.io import write
+        import ase  # noqa: F401 - only asked for
     except ImportError:
         file = path.with_suffix(".npz")
-        np.savez(content, R=trajectory.R.numpy(), z=numbers, r_unit="Ang")
     else:
-        file, text = path.with_suffix(".xyz"), io.StringIO()
-        write(text, [Atoms(numbers, R) for R in trajectory.R.numpy()], format="extxyz")
-        content.write(text.getvalue().encode())
-    write_atomically(file, content.getvalue())
+        file = path.with_suffix(".xyz")
+    write_atomically(file, _positions_content(trajectory, file.suffix))
     return file
+
+
+def holds_positions_only(path: Path) -> bool:
+    """Whether a file is one that `write_configurations` wrote, to which nothing was added."""
+    try:
+        return path.read_bytes() == _positions_content(read_trajectory(path, labelled=False), path.suffix)
+    except ValueError:
+        return False
+
+
+def _positions_content(trajectory: Trajectory, suffix: str) -> bytes:
+    R, numbers = trajectory.R.numpy(), trajectory.species.numpy()
+    if suffix == ".npz":
+        content = io.BytesIO()
+        np.savez(content, R=R, z=numbers, r_unit="Ang")
+        return content.getvalue()
+    from ase import Atoms
+    from ase.io import write
+
+    text = io.StringIO()
+    write(text, [Atoms(numbers, each) for each in R], format="extxyz")
+    return text.getvalue().encode()
 
 
 def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: str) -> None:
