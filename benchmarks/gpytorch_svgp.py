@@ -23,12 +23,12 @@ from benchmarks.measuring import finished_work, typical_lap
 from experiments.doppler import PAPER
 from lobal.core.arrays import Inputs, resolve_device
 from lobal.core.dataset import LabelledSet
+from lobal.core.density import column_spread
 from lobal.core.kernels import gaussian
 from lobal.experts.global_expert import GlobalExpert, fit_global_expert
 from lobal.inducing.select import select_inducing
 from lobal.mixture.adam.settings import AdamSettings
 from lobal.mixture.adam.training import RateSchedule
-from lobal.mixture.start import column_widths
 
 Predict: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 ADAM = AdamSettings(
@@ -105,7 +105,7 @@ def fit_gpytorch_svgp(
     )
     generator = torch.Generator().manual_seed(seed)
     start = fit_global_expert(
-        points, unit=column_widths(points.X), kernel=gaussian, anisotropic=True, generator=generator
+        points, unit=column_spread(points.X), kernel=gaussian, anisotropic=True, generator=generator
     )
     model = SparseGP(select_inducing(points.X, m, generator=generator), start)
     errors, times, is_finished = _train(model, points, steering, max_epochs, torch.Generator().manual_seed(seed))

@@ -19,6 +19,7 @@ from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.cli.demo import DopplerOracle
 from lobal.core.dataset import LabelledSet
+from lobal.core.density import column_spread
 from lobal.core.kernels import WhitenedFeatures, gaussian
 from lobal.experts.features import CACHE_BYTES, StoredFeatures
 from lobal.experts.global_expert import fit_global_expert
@@ -33,7 +34,6 @@ from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.training import fit_gate
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.gate import SoftmaxGate
-from lobal.mixture.start import column_widths
 
 Value = TypeVar("Value")
 
@@ -169,7 +169,7 @@ def labelled(sample: Sample, device: torch.device) -> LabelledSet:
 
 def _start(points: LabelledSet, generator: torch.Generator) -> Hyperparameters:
     expert = fit_global_expert(
-        points, unit=column_widths(points.X), kernel=gaussian, anisotropic=True, generator=generator
+        points, unit=column_spread(points.X), kernel=gaussian, anisotropic=True, generator=generator
     )
     return expert.hyperparameters
 

@@ -134,6 +134,33 @@ def test_failed_labels_are_neither_learned_nor_asked_for_again_unless_they_come_
     assert (active.labelled.y[0], len(active.failed)) == (1.0, 4)
 
 
+def test_masked_labels_have_failed() -> None:
+    active = learner()
+    batch = active.ask(3)
+    active.tell(batch, np.ma.masked_array([1.0, 9.0, 2.0], mask=[False, True, False]))
+    assert (active.labelled.y.tolist(), active.failed.tolist()) == ([1.0, 2.0], [batch[1]])
+
+
+def test_masked_labels_of_an_oracle_have_failed() -> None:
+    active = learner()
+    active.run(lambda X: np.ma.masked_array(bumpy(X), mask=np.arange(len(X)) == 3), sizes=[5])
+    assert (len(active.labelled.y), len(active.failed)) == (4, 1)
+
+
+def test_dates_are_no_labels() -> None:
+    active = learner()
+    batch = active.ask(1)
+    with pytest.raises(ValueError, match="labels must be real numbers"):
+        active.tell(batch, np.array(["2020-01-01"], dtype="datetime64[D]"))
+    assert active.pending.tolist() == batch.tolist()
+
+
+def test_masked_points_are_refused() -> None:
+    boxed = learner(Box([0.0, 0.0], [1.0, 1.0], n_candidates=64))
+    with pytest.raises(ValueError, match="points must have no gaps, got a masked or missing value at row 1, column 0"):
+        boxed.tell(np.ma.masked_array(np.full((2, 2), 0.5), mask=[[False, False], [True, False]]), [1.0, 2.0])
+
+
 def test_points_given_up_have_failed() -> None:
     active = learner()
     batch = active.ask(5)

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lobal.active.oracles import Calls, as_labels, is_complete
+from lobal.active.oracles import Calls, is_complete
+from lobal.core.real_numbers import as_numbers
 from tests.active.campaign.processes import FORK_SERVER
 
 CALLS = [np.array([[float(k)]]) for k in range(6)]
 
 
 def check(values: Any, n: int) -> np.ndarray:
-    labels = as_labels(values, name="the labels")
+    labels = np.atleast_1d(as_numbers(values, name="the labels"))
     if labels.shape != (n,):
         raise ValueError(f"the labels must be {n}")
     return labels
@@ -233,6 +234,5 @@ def test_workers_of_a_killed_campaign_buy_nothing_more(tmp_path: Path, monkeypat
 def test_labels_are_numbers_and_complete_if_all_of_them_are_finite() -> None:
     assert is_complete(np.array([1.0, math.inf])).tolist() == [True, False]
     assert is_complete(np.array([[1.0, math.nan], [1.0, 2.0]])).tolist() == [False, True]
-    assert as_labels(3, name="labels").tolist() == [3.0]
     with pytest.raises(ValueError, match="labels must be numbers, NaN where there is none, got 'high'"):
-        as_labels("high", name="labels")
+        as_numbers("high", name="labels")

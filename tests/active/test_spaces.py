@@ -159,3 +159,17 @@ def test_spaces_cannot_be_changed() -> None:
 def test_validation_is_inputs_and_labels(validation: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         Pool([[0.0, 1.0]]).checked_validation(validation)
+
+
+def test_masked_and_missing_inputs_are_refused_with_row_and_column() -> None:
+    masked = np.ma.masked_array(np.zeros((3, 2)), mask=np.arange(6).reshape(3, 2) == 3)
+    with pytest.raises(ValueError, match="X must have no gaps, got a masked or missing value at row 1, column 1"):
+        Pool(masked)
+    with pytest.raises(ValueError, match="X must have no gaps, got a masked or missing value at row 1, column 0"):
+        Pool(pd.DataFrame({"a": pd.array([1.0, None], dtype="Float64"), "b": [1.0, 2.0]}))
+
+
+def test_masked_labels_cannot_validate() -> None:
+    y = np.ma.masked_array([1.0, 9.0], mask=[False, True])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        Pool(np.zeros((3, 1))).checked_validation((np.zeros((2, 1)), y))

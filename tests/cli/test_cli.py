@@ -1,5 +1,8 @@
 import csv
+import errno
+import html
 import math
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +17,8 @@ from typer.testing import CliRunner, Result
 import lobal
 from lobal.cli import demo
 from lobal.cli.app import app
+
+SUGGEST = ("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id")
 
 
 def invoke(*arguments: object) -> Result:
@@ -172,6 +177,25 @@ def test_inputs_are_the_columns_that_are_named(files: Path) -> None:
     assert list(rows_of(files / "next.csv")[0]) == ["id", "x", "local_complexity", "superior_density"]
 
 
+def test_identifiers_that_look_like_formulas_are_recognised_in_a_suggestion(files: Path) -> None:
+    (files / "pool.csv").write_text("id,x\n" + "".join(f"=p{k}(),{k / 60}\n" for k in range(60)))
+    (files / "labels.csv").write_text("id,y\n" + "".join(f"=p{k}(),{k}\n" for k in range(3)))
+    assert invoke(*SUGGEST, "--number", 5).exit_code == 0
+    assert all(row["id"].startswith("'=p") for row in rows_of(files / "next.csv"))
+    result = invoke(*SUGGEST, "--pending", "next.csv", "--output", "more.csv", "--number", 52)
+    assert "5 rows are pending" in said(result)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a$b$_{", "$\\bad$"])
+def test_any_column_name_is_shown_as_text(files: Path, name: str) -> None:
+    (files / "pool.csv").write_text(f"id,{name},z,{name}2\n" + "".join(f"p{k},{k},{k % 7},t\n" for k in range(60)))
+    result = invoke(*SUGGEST, "--number", 5)
+    assert result.exit_code == 0, result.output
+    page = (files / "next.html").read_text()
+    assert "<script>" not in page
+    assert f"Text columns are not used as inputs: {html.escape(name)}2." in page
+
+
 def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
     for output in ("one.csv", "two.csv"):
         invoke("suggest", "pool.csv", "labels.csv", "--target", "y", "--id", "id", "--number", 5, "--output", output)
@@ -202,6 +226,111 @@ def test_suggestions_from_bad_input_exit_with_two(files: Path, arguments: tuple[
     assert message in said(result)
     assert "Traceback" not in result.output
     assert not (files / "next.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("empty.csv", "labels.csv"), "empty.csv is empty; its first line has to name the columns"),
+        (("pool.csv", "empty.csv"), "empty.csv is empty; its first line has to name the columns"),
+        (("header.csv", "labels.csv"), "header.csv has no rows below its header; it must contain all candidates"),
+        (("pool.csv", "labels.csv", "--output", "folder.csv"), "folder.csv is a folder; name a file as --output"),
+        (("pool.csv", "labels.csv", "--report", "pool.csv/a.html"), "pool.csv/a.html would lie in a file"),
+        (("pool.csv", "labels.csv", "--pending", "gone.csv"), "No such file or directory: gone.csv; check the name"),
+    ],
+)
+def test_empty_tables_and_impossible_places_are_named_before_the_work(
+    files: Path, arguments: tuple[Any, ...], message: str
+) -> None:
+    (files / "empty.csv").touch()
+    (files / "header.csv").write_text("id,x\n")
+    (files / "folder.csv").mkdir()
+    result = invoke("suggest", *arguments, "--target", "y", "--id", "id")
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert not (files / "next.csv").exists()
+
+
+def test_labels_without_rows_are_none_so_far(files: Path) -> None:
+    (files / "labels.csv").write_text("id,y\n")
+    result = invoke(*SUGGEST, "--number", 3)
+    assert result.exit_code == 0
+    assert "too few labels for a model yet" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "your quota is used up"),
+        (errno.EACCES, "get permission to write there"),
+    ],
+)
+@pytest.mark.parametrize("command", [(*SUGGEST, "--number", "3"), ("report", "mine")], ids=["suggest", "report"])
+def test_errors_of_the_system_come_with_advice(
+    files: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], number: int, advice: str
+) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=files / "mine").close()
+
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("lobal.core.files.write_synced", failing)
+    result = invoke(*command)
+    assert result.exit_code == 2
+    assert os.strerror(number) in said(result)
+    assert said(result).count(advice) == 1
+    assert "Errno" not in said(result)
+
+
+def test_a_folder_without_permission_is_named_before_the_work(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda _, mode, **__: mode != os.W_OK)
+    result = invoke(*SUGGEST, "--output", "new/next.csv")
+    assert result.exit_code == 2
+    assert "Permission denied: new; get permission to write there" in said(result)
+
+
+@pytest.mark.parametrize("read", ["pool.csv", "labels.csv", "before.csv"])
+@pytest.mark.parametrize("link", [None, Path.symlink_to, Path.hardlink_to], ids=["same", "soft", "hard"])
+def test_a_report_never_replaces_what_was_read(files: Path, read: str, link: Any) -> None:
+    (files / "before.csv").write_text("id\n")
+    content, page = (files / read).read_bytes(), files / read
+    if link is not None:
+        page = files / "page.html"
+        link(page, files / read)
+    result = invoke(*SUGGEST, "--pending", "before.csv", "--report", page)
+    assert (result.exit_code, (files / read).read_bytes()) == (2, content)
+    assert "would be overwritten; choose another --report" in said(result)
+
+
+def test_points_and_report_need_two_files(files: Path) -> None:
+    (files / "sub").mkdir()
+    result = invoke(*SUGGEST, "--output", "next.csv", "--report", "sub/../next.csv")
+    assert result.exit_code == 2
+    assert "--output and --report are both next.csv" in said(result)
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "header.json", "lock", "candidates.lobal", "steps/0000.lobal", "."])
+def test_no_command_writes_over_a_campaign(files: Path, name: str) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=files / "mine").close()
+    before = {path: path.read_bytes() for path in (files / "mine").rglob("*") if path.is_file()}
+    for command in (("report", "mine"), (*SUGGEST, "--report", "x.html"), ("forcefield", "train", "pool.csv")):
+        result = invoke(*command, "--output", f"mine/{name}")
+        assert result.exit_code == 2, result.output
+        assert "--output" in said(result) or "a table's name must end in" in said(result)
+    assert {path: path.read_bytes() for path in (files / "mine").rglob("*") if path.is_file()} == before
+
+
+def test_a_report_is_not_written_over_a_link_to_the_journal(tmp_path: Path) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine").close()
+    (tmp_path / "page.html").hardlink_to(tmp_path / "mine" / "journal.jsonl")
+    assert invoke("report", tmp_path / "mine", "--output", tmp_path / "page.html").exit_code == 2
+
+
+def test_a_report_in_the_folder_of_its_campaign_may_be_written_again(tmp_path: Path) -> None:
+    lobal.ActiveLearner(lobal.Pool([[k / 10] for k in range(10)]), seed=0, path=tmp_path / "mine").close()
+    for _ in range(2):
+        assert invoke("report", tmp_path / "mine", "--output", tmp_path / "mine" / "report.html").exit_code == 0
 
 
 def test_a_campaign_is_shown_as_a_page_beside_it(tmp_path: Path) -> None:

@@ -198,6 +198,27 @@ def test_labels_that_ase_wrote_are_read() -> None:
     assert "12 labels; force field in campaign/model.lobal" in output
 
 
+def test_results_computed_in_place_are_not_overwritten() -> None:
+    ase_io, calculator = pytest.importorskip("ase.io"), pytest.importorskip("ase.calculators.singlepoint")
+    active("plain.npz", "campaign", "--sizes", 12)
+    frames = ase_io.read("campaign/next.xyz", index=":")
+    for frame in frames:
+        frame.calc = calculator.SinglePointCalculator(frame, energy=1.0, forces=np.zeros((3, 3)))
+    ase_io.write("campaign/next.xyz", frames)
+    computed_in_place = Path("campaign/next.xyz").read_bytes()
+    result = invoke("active", "plain.npz", "campaign", "--sizes", 12)
+    assert result.exit_code == 2
+    assert "move it elsewhere and give it as --labels" in said(result)
+    assert Path("campaign/next.xyz").read_bytes() == computed_in_place
+
+
+def test_frames_to_compute_are_written_again_if_nobody_changed_them() -> None:
+    active("plain.npz", "campaign", "--sizes", 12)
+    first = Path("campaign/next.xyz").read_bytes()
+    active("plain.npz", "campaign", "--sizes", 12)
+    assert Path("campaign/next.xyz").read_bytes() == first
+
+
 # What is wrong.
 
 
@@ -236,7 +257,7 @@ def test_labels_that_are_wrong_are_refused(change: Callable[[Trajectory], Trajec
         (("plain.npz", "campaign", "--sizes", 12, "--seed", 1), "began with --seed 0, got 1"),
         (("other.npz", "campaign", "--sizes", 12), "is not the pool of the campaign"),
         (("plain.npz", ".", "--sizes", 12), "and is no campaign; choose a folder that is new or empty"),
-        (("plain.npz", "campaign", "--sizes", 12, "--labels", "campaign/next.xyz"), "will be overwritten"),
+        (("plain.npz", "campaign", "--sizes", 12, "--labels", "campaign/next.xyz"), "would be overwritten"),
         (("plain.npz", "campaign", "--sizes", 12, "--labels", "water.npz"), "there would be 40 labels, more than the"),
         (("half.npz", "new", "--sizes", 12), "half.npz has energies, but no forces"),
     ],

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -5,7 +6,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from lobal.core.arrays import MappedArray, fingerprint, mapped_file
+from lobal.core.arrays import FINGERPRINT_ENTRIES, MappedArray, earlier_fingerprint, fingerprint, mapped_file
 
 ROWS = np.arange(120.0).reshape(30, 4)
 VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -85,6 +86,84 @@ def test_a_fingerprint_is_of_shape_and_numbers_and_not_of_their_type() -> None:
     assert len({fingerprint(X) for X in [ROWS, *others]}) == 5
 
 
-def test_a_fingerprint_is_that_of_earlier_versions_of_which_campaigns_are_kept() -> None:
+def test_fingerprints_of_earlier_versions_are_still_known() -> None:
     X = np.arange(10_000.0).reshape(5000, 2)  # more rows than it covers
-    assert fingerprint(X) == "18df4c2ed0e4fef1eadc0b1a6ea17e9654b65926ea7bc94d1bb35d5c9186087c"
+    assert earlier_fingerprint(X) == "18df4c2ed0e4fef1eadc0b1a6ea17e9654b65926ea7bc94d1bb35d5c9186087c"
+
+
+def test_a_file_is_recognised_by_an_earlier_fingerprint(tmp_path: Path) -> None:
+    place = location(mapped(tmp_path / "X.npy"))._replace(fingerprint=earlier_fingerprint(ROWS))
+    np.testing.assert_array_equal(place.open(), ROWS)
+    with pytest.raises(ValueError, match="another, not this"):
+        place.open(ROWS + 1.0)
+
+
+def test_a_change_of_any_number_of_an_array_of_moderate_size_is_noticed() -> None:
+    X = np.zeros((40_000, 3))  # more rows than earlier versions looked at
+    before = fingerprint(X)
+    for row in (0, 1, 777, 20_003, 39_998, 39_999):
+        X[row, 1] = 1.0
+        assert fingerprint(X) != before
+        X[row, 1] = 0.0
+
+
+def test_blocks_all_over_a_large_array_are_noticed() -> None:
+    n = 4 * FINGERPRINT_ENTRIES
+    X = np.zeros((n, 1), dtype=np.int8)
+    before = fingerprint(X)
+    for start in range(0, n, n // 7):
+        X[start : start + n // 500] = 1
+        assert fingerprint(X) != before
+        X[start : start + n // 500] = 0
+
+
+def test_a_view_that_repeats_numbers_is_kept_in_memory(tmp_path: Path) -> None:
+    assert MappedArray.of(np.broadcast_to(mapped(tmp_path / "X.npy")[:1], (1000, 4))) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dtype": "|O"},
+        {"dtype": "O8"},
+        {"dtype": "<c16"},
+        {"dtype": "<M8[s]"},
+        {"dtype": "f8,f8"},
+        {"dtype": 8},
+        {"shape": [30]},
+        {"shape": [30, 4, 1]},
+        {"shape": [30, 0]},
+        {"shape": [-30, 4]},
+        {"shape": [30, True]},
+        {"shape": [30, 4.0]},
+        {"shape": "30"},
+        {"shape": [31, 4]},
+        {"shape": [2**40, 4], "strides": [0, 8]},
+        {"strides": [8, 32 * 30]},
+        {"strides": [-32, 8]},
+        {"strides": [2**61, 8]},
+        {"strides": None},
+        {"offset": 10**6},
+        {"offset": -8},
+        {"offset": 2**70},
+        {"offset": float("nan")},
+        {"file": None},
+        {"file": ["X.npy"]},
+        {"file": "."},
+        {"file": "/dev/zero"},
+        {"fingerprint": 7},
+    ],
+    ids=str,
+)
+def test_a_place_that_cannot_be_is_refused_before_it_is_looked_at(change: dict[str, object], tmp_path: Path) -> None:
+    place = location(mapped(tmp_path / "X.npy"))._asdict()
+    with pytest.raises(ValueError, match=r"must be|expected|too short|not a file"):
+        MappedArray.from_fields(place | change).open()
+
+
+def test_a_pipe_in_place_of_the_file_is_refused_at_once(tmp_path: Path) -> None:
+    place = location(mapped(tmp_path / "X.npy"))
+    (tmp_path / "X.npy").unlink()
+    os.mkfifo(tmp_path / "X.npy")
+    with pytest.raises(ValueError, match=r"X\.npy is a folder, a pipe or a device"):
+        place.open()

@@ -38,6 +38,24 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(table.numbers("x", missing=True), columns["x"])
 
 
+FORMULAS = ["=1+1", "+cmd", "-2-3", "@sum", "\tx", "'=1", "'plain"]
+
+
+def test_no_cell_and_no_name_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
+    text = table_content({"=name": np.array([*FORMULAS, "\rx"])}, tmp_path / "a.csv").decode()
+    assert not [cell for cell in text.split("\n") if cell.strip('"')[:1] in ("=", "+", "-", "@", "\t", "\r")]
+
+
+def test_what_looks_like_a_formula_reads_back_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(table_content({"=name": np.array(FORMULAS)}, tmp_path / "a.csv"))
+    assert read_table(tmp_path / "a.csv").identifiers("=name") == FORMULAS
+
+
+def test_numbers_are_written_as_numbers_also_negative_ones(tmp_path: Path) -> None:
+    columns = {"x": np.array([-1.5, 2.0]), "text": np.array(["-1.5", "+2"])}
+    assert table_content(columns, tmp_path / "a.csv") == b"x,text\n-1.5,-1.5\n2.0,+2\n"
+
+
 def test_the_index_of_a_parquet_file_is_a_column_if_it_has_a_name(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"x": [1.0, 2.0]}, index=pandas.Index([7, 8], name="id")).to_parquet(tmp_path / "a.parquet")

@@ -18,6 +18,41 @@ def test_nan_and_infinity_are_refused(value: float, where: str) -> None:
         quick().fit(X, y)
 
 
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_masked_values_are_refused_with_their_row(where: str) -> None:
+    X, y = (np.ma.masked_array(part) for part in wave())
+    (X if where == "X" else y)[3] = np.ma.masked
+    with pytest.raises(ValueError, match=f"{where} must have no gaps, got a masked or missing value at row 3"):
+        quick().fit(X, y)
+    with pytest.raises(ValueError, match=f"{where} must have no gaps, got a masked or missing value at row 3"):
+        quick().fit(*wave(), validation=(X, y))
+
+
+def test_masked_inputs_are_not_predicted_at() -> None:
+    X = np.ma.masked_array(wave()[0], mask=False)
+    X[2] = np.ma.masked
+    with pytest.raises(ValueError, match="X must have no gaps, got a masked or missing value at row 2, column 0"):
+        quick().fit(*wave()).predict(X)
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]", "complex128"])
+@pytest.mark.parametrize("where", ["X", "y", "sample_weight", "noise_variance"])
+def test_dates_and_complex_numbers_are_refused(dtype: str, where: str) -> None:
+    X, y = wave()
+    data = {"X": X, "y": y, "sample_weight": np.ones(len(y)), "noise_variance": np.ones(len(y))}
+    data[where] = data[where].astype("int64").astype(dtype)
+    with pytest.raises(ValueError, match=f"{where.replace('_v', ' v')} must be real numbers, got"):
+        quick().fit(**data)
+
+
+@pytest.mark.parametrize("argument", ["sample_weight", "noise_variance"])
+def test_masked_weights_and_variances_are_refused(argument: str) -> None:
+    X, y = wave()
+    column = np.ma.masked_array(np.ones(len(y)), mask=np.arange(len(y)) == 5)
+    with pytest.raises(ValueError, match="got nan at row 5"):
+        quick().fit(X, y, **{argument: column})
+
+
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from lobal.core.dataset import LabelledSet
+from lobal.core.density import column_spread
 from lobal.core.kernels import gaussian, kernel_named
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.svgp import COVARIANCES, FullCovariance, SparseExperts, ZeroCovariance
@@ -16,7 +17,7 @@ from lobal.mixture.fit import fit_mixture
 from lobal.mixture.gate import OrdinalGate, SoftmaxGate
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.settings import MixtureSettings
-from lobal.mixture.start import KMEANS_COLUMNS, column_widths, global_start
+from lobal.mixture.start import KMEANS_COLUMNS, global_start
 
 QUICK = AdamSettings(batch_size=32, max_epochs=8, epochs_per_kappa=1)
 ANALYTIC = AnalyticSettings()
@@ -182,8 +183,8 @@ def test_a_given_scale_is_where_training_starts() -> None:
 
 def test_constant_columns_have_width_one() -> None:
     X = torch.stack([torch.linspace(0, 1, 5), torch.full((5,), 1e6)], dim=1).double()
-    assert column_widths(X)[1] == 1.0
-    assert column_widths(X)[0] == X[:, 0].std()
+    assert column_spread(X)[1] == 1.0
+    assert column_spread(X)[0] == X[:, 0].std()
 
 
 @pytest.mark.parametrize(("d", "method"), [(2, "cells"), (KMEANS_COLUMNS - 1, "cells"), (KMEANS_COLUMNS, "kmeans")])

@@ -17,15 +17,20 @@ from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from lobal.active.oracles import as_labels
-from lobal.core.arrays import MappedArray, rows_at
+from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
 from lobal.core.kernels import squared_distances
+from lobal.core.real_numbers import as_numbers, check_complete
+from lobal.core.schema import FINITE, TINY, optional, table
+from lobal.core.stored_tensors import StoredTensors
+from lobal.core.units import Units
 
 DIGITS = 1e-6  # of a box's width: how far outside a point may be that was written with few digits
 # Candidates a model is evaluated at together: 4 MiB of kernels take half the time per candidate of 128 MiB.
 CHUNK = 2**12
+FARTHEST = 1e150  # coordinates in files: squares are finite
+LOOKED_AT = 1024  # rows of a memory-mapped pool that are checked when it is opened
 NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
 UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
@@ -152,6 +157,20 @@ class Candidates(ABC):
         # Where many points are the same, a point may not find itself among them.
         return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
 
+    @classmethod
+    @abstractmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        """Refuse fields of a file that `to_tensors` cannot have returned.
+
+        Raises:
+            ValueError: names the field, what was expected and what was got.
+        """
+
+    @classmethod
+    @abstractmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        """Refuse tensors of a file that `to_tensors` cannot have returned, those of validation data included."""
+
     @abstractmethod
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but functions, as tensors and JSON fields; `from_tensors` puts it together again."""
@@ -205,7 +224,8 @@ class ArrayCandidates(Candidates):
             return float(self.n_columns)
         generator = torch.Generator().manual_seed(seed)
         rows = torch.randperm(len(self), generator=generator)[:LARGEST_SAMPLE].sort().values
-        return intrinsic_dimension(torch.from_numpy(rows_at(self.inputs, rows.numpy())), generator=generator)
+        sample = rows_at(self.inputs, rows.numpy())
+        return intrinsic_dimension(torch.from_numpy(Units.of(sample)(sample)), generator=generator)
 
     def place(
         self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
@@ -239,12 +259,17 @@ class ArrayCandidates(Candidates):
         inputs = np.atleast_2d(points)
         if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
             raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
-        return self._tree.query(inputs / self.cell)[1].tolist(), inputs
+        return self._tree.query(self._in_cells(inputs))[1].tolist(), inputs
 
     @cached_property
     def _tree(self) -> KDTree:
         """The candidates of a box in units of a cell."""
-        return KDTree(self.inputs / self.cell)
+        return KDTree(self._in_cells(self.inputs))
+
+    def _in_cells(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Points of a box in units of a cell, from its lower corner."""
+        assert self.cell is not None and self.bounds is not None  # noqa: PT018 - a box has both
+        return np.asarray((points - self.bounds[0]) / self.cell)
 
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
         return inputs if self.is_box else numbers
@@ -260,7 +285,7 @@ class ArrayCandidates(Candidates):
 
     def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         """One number a point."""
-        labels = as_labels(values, name=name)
+        labels = np.atleast_1d(as_numbers(values, name=name))
         if labels.shape != (n,):
             raise ValueError(f"{n} points need as many labels, got {name} of shape {labels.shape}")
         return labels
@@ -273,14 +298,17 @@ class ArrayCandidates(Candidates):
     def metric(self) -> Metric:
         """Euclidean in columns of equal spread."""
         rows = np.linspace(0, len(self) - 1, min(len(self), LARGEST_SAMPLE)).astype(np.int64)
-        spread = column_spread(torch.from_numpy(rows_at(self.inputs, rows)))
-        return Metric(lambda X: torch.from_numpy(np.asarray(X, dtype=np.float64)) / spread, squared_distances)
+        sample = rows_at(self.inputs, rows)
+        units = Units.of(sample)
+        spread = column_spread(torch.from_numpy(units(sample)))
+        return Metric(lambda X: torch.from_numpy(units(X)) / spread, squared_distances)
 
     def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
         """Distances are taken in columns of equal spread."""
-        spread = among[1].std(axis=0)
-        scale = np.where(spread > 0, spread, 1.0)
-        return np.asarray(KDTree(among[1] / scale).query(at[1] / scale, k=range(1, k + 1))[1])
+        units = Units.of(among[1])
+        others = units(among[1])
+        scale = column_spread(torch.from_numpy(others), correction=0).numpy()
+        return np.asarray(KDTree(others / scale).query(units(at[1]) / scale, k=range(1, k + 1))[1])
 
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """A memory-mapped pool stays in its file; the fields say where that is."""
@@ -296,6 +324,23 @@ class ArrayCandidates(Candidates):
         return tensors | {"X": torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))}, {"memory_mapped": None}
 
     @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        table({"memory_mapped": optional(MAPPED_ARRAY)})(fields, "candidates")
+
+    @classmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        if fields["memory_mapped"] is None:
+            stored.real("X", "N d", most=FARTHEST, least=-FARTHEST)
+        else:
+            stored.sizes["d"] = fields["memory_mapped"]["shape"][1]
+        _check_densities(stored)
+        if {"cell", "bounds"} & {*stored.tensors}:
+            _check_box(stored)
+        if "validation.X" in stored:
+            stored.real("validation.X", "v d", most=FARTHEST, least=-FARTHEST)
+            stored.real("validation.y", "v", least=-FINITE, most=FINITE)
+
+    @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
         if fields["memory_mapped"] is None:
             if space is not None:
@@ -305,7 +350,8 @@ class ArrayCandidates(Candidates):
                 )
             inputs = tensors["X"].numpy()
         else:
-            inputs = MappedArray(**fields["memory_mapped"]).open(None if space is None else space.X)
+            inputs = MappedArray.from_fields(fields["memory_mapped"]).open(None if space is None else space.X)
+            _check_pool(inputs, tensors)
         return cls(
             inputs=inputs,
             pool_density=tensors["pool_density"],
@@ -315,10 +361,33 @@ class ArrayCandidates(Candidates):
         )
 
 
+def _check_densities(stored: StoredTensors) -> None:
+    stored.real("pool_density", "N", least=TINY, most=FINITE)
+    if "test_density" in stored and not (stored.real("test_density", "N", least=0.0, most=FINITE) > 0).any():
+        raise ValueError("test_density must be above zero somewhere, got zeros only")
+
+
+def _check_box(stored: StoredTensors) -> None:
+    stored.real("cell", "d", positive=True)
+    bounds = stored.real("bounds", "2 d", most=FARTHEST, least=-FARTHEST)
+    if not (bounds[0] < bounds[1]).all():
+        raise ValueError(f"the lower bounds must lie below the upper ones, got {bounds.tolist()}")
+
+
+def _check_pool(X: Real[ndarray, "N d"], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a memory-mapped pool without as many densities, or without numbers where one looks."""
+    n = len(tensors["pool_density"])
+    if len(X) != n:
+        raise ValueError(f"the pool must have {n} rows, as there are densities, got {len(X)}; {PUT_BACK}")
+    if not np.isfinite(rows_at(X, np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.int64))).all():
+        raise ValueError(f"the pool must hold finite numbers only, got NaN or infinity; {PUT_BACK}")
+
+
 def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarray:
     """Points as an array: row numbers of a pool, or inputs within a box's bounds."""
     is_box = bounds is not None
     try:
+        check_complete(batch, name="points")
         points = np.asarray(batch, dtype=np.float64 if is_box else None)
     except (TypeError, ValueError) as error:
         wanted = "inputs in the box, one a row" if is_box else "row numbers of the pool"

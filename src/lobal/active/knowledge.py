@@ -19,6 +19,7 @@ from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.comparison import best_of
 from lobal.core.density import importance_weights, normalised
 from lobal.core.superior_density import learning_rate
+from lobal.core.units import ordinary
 
 TRUSTS = (0.0, 0.5, 1.0)  # what is compared; a campaign begins with the first
 
@@ -111,7 +112,8 @@ class Knowledge:
     def _errors(self) -> Float[Tensor, " n"] | None:
         """Squared errors of the labels, each predicted from all others, weighted by q / p_k; none if unknown."""
         if self._squared is None and self.fitted is not None:
-            self._squared = self.fitted.squared_errors(*self._state.observations()[:2])
+            found = self.fitted.squared_errors(*self._state.observations()[:2])
+            self._squared = None if found is None else ordinary(found)  # only their ratios matter
         return None if self._squared is None else torch.from_numpy(self.importance_weights * self._squared)
 
     @property

@@ -395,5 +395,7 @@ class ActiveLearner:
         space = SavedSpace(setup.candidates, setup.surrogate)
         learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
-        learner._knowledge = Knowledge(learner._state, model_of_last_step(campaign, events, setup.surrogate))
+        learner._knowledge = Knowledge(
+            learner._state, model_of_last_step(campaign, events, setup.surrogate, setup.candidates)
+        )
         return learner

@@ -18,15 +18,19 @@ from lobal.active.shrinking import numbers_found, shrunk
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
+from lobal.core.schema import flag, list_of, table, text, whole
+from lobal.core.units import UnusableColumnWarning
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.outliers import OutlierWarning, warn_of_outliers
+from lobal.mixture.stored_options import check_options
 from lobal.mixture.tuning_record import decisions_as_json
 
 SMOOTHNESS = (
     "math.inf for a smooth target; lobal.MixtureRegressor(smoothness='estimate').fit(X, y).smoothness_ is a number too"
 )
+SETTINGS = table({"options": table({}), "functions": list_of(text()), "shrink_inducing": flag})
 TEST_INPUTS = 512  # for which the error is computed
 
 
@@ -49,7 +53,8 @@ class FittedMixtureSurrogate(FittedSurrogate):
     def metric(self, candidates: Candidates) -> Metric:
         del candidates
         width = self.model.mixture_.shared_bandwidth.cpu()
-        return Metric(lambda X: scale_inputs(torch.as_tensor(X, dtype=width.dtype), width), squared_distances)
+        units = self.model.input_units_
+        return Metric(lambda X: scale_inputs(torch.as_tensor(units(X), dtype=width.dtype), width), squared_distances)
 
     def relative_error(self, labels: ndarray) -> float | None:
         return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)
@@ -121,6 +126,7 @@ class MixtureSurrogate(Surrogate):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutlierWarning)  # of labels that earlier steps have warned of
+            warnings.simplefilter("ignore", UnusableColumnWarning)  # the pool has warned of them
             model = fitted(task.numbers)
             if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
                 model = shrunk(model, fitted, task.X, task.y, validation)
@@ -146,9 +152,17 @@ class MixtureSurrogate(Surrogate):
         return {"options": options, "functions": functions, "shrink_inducing": self.shrink_inducing}
 
     @classmethod
+    def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
+        SETTINGS(settings, "surrogate")
+        whole(1)(n_columns, "the number of input columns of a mixture")
+        model = MixtureRegressor(**options_from_json(settings["options"]))
+        check_options(model.get_params(deep=False), d=n_columns)
+
+    @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "MixtureSurrogate":
         surrogate = cls(
-            MixtureRegressor(**options_from_json(settings["options"])), shrink_inducing=settings["shrink_inducing"]
+            MixtureRegressor(**options_from_json(settings["options"])),
+            shrink_inducing=bool(settings["shrink_inducing"]),
         )
         was_function = "noise" in settings["functions"]
         if noise is not None:

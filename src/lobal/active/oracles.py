@@ -160,14 +160,6 @@ class Calls:
             self._record(*self._failures.pop(0))
 
 
-def as_labels(values: Any, *, name: str) -> Float[ndarray, "..."]:  # noqa: ANN401 - array-likes of any kind are welcome
-    """The values as numbers, whatever their shape; None and NaN are labels that are missing."""
-    try:
-        return np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, NaN where there is none, got {values!r}: {error}") from error
-
-
 def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
     """Which labels have nothing but finite numbers; the others are failures."""
     return np.asarray(np.isfinite(labels).reshape(len(labels), -1).all(axis=1))

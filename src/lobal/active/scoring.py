@@ -15,6 +15,7 @@ from lobal.active.candidates import Candidates
 from lobal.active.surrogate import FittedSurrogate
 from lobal.core.density import normalised
 from lobal.core.superior_density import attainable_sample_size, local_complexity, superior_density
+from lobal.core.units import ordinary
 
 
 @final
@@ -48,7 +49,8 @@ def scores_from(
 ) -> Scores:
     """All scores from what a model says and the training density p_k."""
     orders = {"smoothness": smoothness, "dimension": dimension}
-    complexity = local_complexity(bandwidth, positive(density), **orders)
+    noise = ordinary(noise)  # of complexity and noise only ratios matter
+    complexity = local_complexity(ordinary(bandwidth), positive(density), **orders)
     superior = superior_density(complexity, candidates.test_density, noise, **orders)
     return Scores(
         bandwidth=bandwidth,

@@ -17,11 +17,13 @@ from torch import Tensor
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
-from lobal.active.oracles import as_labels
 from lobal.active.surrogate import Surrogate, Validation
-from lobal.core.arrays import as_column, as_matrix, row_parts
+from lobal.core.arrays import as_column, as_matrix, row_parts, rows_at
 from lobal.core.checks import shown
-from lobal.core.density import normalised, pool_density
+from lobal.core.density import LARGEST_SAMPLE, normalised, pool_density
+from lobal.core.files import open_plain
+from lobal.core.real_numbers import as_numbers
+from lobal.core.units import stored_type, warn_of_unusable
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -63,7 +65,7 @@ class ArraySpace(Space):
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
         X = as_matrix(validation[0], name="the X of validation")
-        y = as_labels(validation[1], name="the y of validation")
+        y = np.atleast_1d(as_numbers(validation[1], name="the y of validation"))
         if X.shape[1] != self.dimension:
             raise ValueError(
                 f"the X of validation must have {self.dimension} columns, as the candidates have, got shape {X.shape}"
@@ -103,12 +105,24 @@ class Pool(ArraySpace):
     @staticmethod
     def from_npy(path: str | Path, *, density: UserInput = None, test_density: UserInput = "pool") -> "Pool":
         """A pool whose inputs stay in the `.npy` file and are read from there when they are needed."""
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
+        open_plain(path).close()
+        try:
+            X = np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # ValueError, EOFError, or what the header makes Python raise
+            raise ValueError(
+                f"{path} cannot be read as an npy file of numbers: {error or type(error).__name__}; write it anew with "
+                "numpy.save"
+            ) from error
         if not isinstance(X, ndarray):
             raise ValueError(
                 f"{path} must hold one array, got an archive; use numpy.load and pass one of its arrays to lobal.Pool"
             )
-        return Pool(X, density=density, test_density=test_density)
+        if X.dtype.kind not in "fiu":
+            raise ValueError(f"{path} must hold real numbers, got type {X.dtype}; write it anew with numpy.save")
+        try:
+            return Pool(X, density=density, test_density=test_density)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; correct the file or the densities") from error
 
     def __len__(self) -> int:
         return len(self.X)
@@ -119,6 +133,8 @@ class Pool(ArraySpace):
 
     def candidates(self, seed: int) -> ArrayCandidates:
         """The rows of the pool."""
+        rows = np.linspace(0, len(self) - 1, min(len(self), LARGEST_SAMPLE)).astype(np.int64)
+        warn_of_unusable(rows_at(self.X, rows).astype(stored_type(self.X)), name="the pool")
         if self.density is None:
             p_X = pool_density(self.X, generator=torch.Generator().manual_seed(seed))
         else:
@@ -202,13 +218,13 @@ def _test_density(
 def _density(values: UserInput, name: str, length: int, *, positive: bool) -> UserInput:
     if values is None or isinstance(values, str) or callable(values):
         return values
-    column = np.asarray(values)
+    column = as_numbers(values, name=name)
     column = column[:, 0] if column.shape == (length, 1) else column
     return as_column(column, name=name, length=length, positive=positive)
 
 
 def _corner(values: UserInput, name: str) -> Float[ndarray, " d"]:
-    corner = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    corner = np.atleast_1d(as_numbers(values, name=name))
     if corner.ndim != 1 or not len(corner) or not np.isfinite(corner).all():
         raise ValueError(f"{name} must be a list of finite numbers, one per input column, got {values!r}")
     return corner

@@ -120,6 +120,15 @@ class Surrogate(ABC):
         """The options as JSON can hold them."""
 
     @classmethod
+    def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
+        """Refuse settings of a file that `to_settings` cannot have returned, over inputs of so many columns.
+
+        Raises:
+            ValueError, TypeError: names the setting, what was expected and what was got.
+        """
+        del settings, n_columns  # some kinds have none
+
+    @classmethod
     @abstractmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "Surrogate":
         """The surrogate that `to_settings` described.

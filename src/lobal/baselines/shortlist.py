@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lobal.active.draws import DrawTask, draw_random
 from lobal.core.arrays import rows_at
+from lobal.core.units import Units
 
 # Candidates that a design looks at: scikit-activeml, whose time grows with their square, takes seconds for so many.
 LARGEST = 2**11
@@ -41,11 +42,13 @@ class Shortlist:
 
     def standardised(self) -> "Shortlist":
         """The same with inputs and labels of mean zero and variance one; what is constant becomes zero."""
-        inputs = np.concatenate([self.X, self.known])
+        units = Units.of(np.concatenate([self.X, self.known]))
+        X, labelled, unlabelled = (units(points) for points in (self.X, self.labelled, self.unlabelled))
+        inputs = np.concatenate([X, labelled, unlabelled])
         centre, scale = inputs.mean(axis=0), _scale(inputs)
-        scaled = ((points - centre) / scale for points in (self.X, self.labelled, self.unlabelled))
-        X, labelled, unlabelled = scaled
-        y = (self.y - self.y.mean()) / _scale(self.y)
+        X, labelled, unlabelled = ((points - centre) / scale for points in (X, labelled, unlabelled))
+        y = Units.of(self.y[:, None])(self.y[:, None])[:, 0]
+        y = (y - y.mean()) / _scale(y)
         return replace(self, X=X, labelled=labelled, unlabelled=unlabelled, y=y)
 
 

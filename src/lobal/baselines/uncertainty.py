@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
@@ -83,7 +84,7 @@ def mogpu(task: DrawTask) -> Int[Tensor, " b"]:
 
     def choice(shortlist: Shortlist) -> Int[ndarray, " b"]:
         assert model is not None  # else nothing is chosen
-        X, known = torch.from_numpy(shortlist.X), torch.from_numpy(shortlist.known)
+        X, known = (torch.from_numpy(model.input_units_(each)) for each in (shortlist.X, shortlist.known))
         mixture = model.mixture_
         processes = Covariances(
             bandwidths=mixture.bandwidths.cpu(),
@@ -91,7 +92,8 @@ def mogpu(task: DrawTask) -> Int[Tensor, " b"]:
             scale=mixture.experts.hyperparameters.scale.cpu(),
             kernel=mixture.kernel,
         )
-        noise = torch.from_numpy(model.noise_variance(torch.cat([X, known]).numpy()) / model.label_scale_**2)
+        every = np.concatenate([shortlist.X, shortlist.known])
+        noise = torch.from_numpy(model.noise_variance(every) / model.label_scale_**2)
         gate = torch.from_numpy(model.gate(shortlist.X))
         return greedy_rows(X, known, processes, gate, noise, shortlist.b).numpy()
 

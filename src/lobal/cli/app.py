@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lobal import __version__
-from lobal.cli.checks import plain_errors, refuse_to_overwrite
+from lobal.cli.checks import make_places, own_files, plain_errors, refuse_to_overwrite
 from lobal.cli.forcefield_app import forcefield
 
 SMALLEST_DEMO = 128  # an eighth of it starts a campaign; checked before the heavy imports
@@ -131,7 +131,8 @@ def suggest(
     )
     with plain_errors(), nullcontext() if quiet else Console(stderr=True).status("fitting the model to the labels"):
         table_format(output)  # fails before the work, not after it
-        refuse_to_overwrite(output, [pool, labels, *request.pending])
+        refuse_to_overwrite(outputs := {"--output": output, "--report": page}, [pool, labels, *request.pending])
+        make_places(outputs)
         suggestion = suggestion_for(request)
         write_suggestion(suggestion, output, page)
     if not quiet:
@@ -159,5 +160,7 @@ def report(
 
     page = campaign.with_name(f"{campaign.resolve().name}.html") if output is None else output
     with plain_errors(), Console(stderr=True).status("fitting the model to the labels"):
+        refuse_to_overwrite({"--output": page}, own_files(campaign))
+        make_places({"--output": page})
         campaign_report(ActiveLearner.read(campaign), page, title=f"Campaign {campaign.resolve().name}")
     typer.echo(f"report in {page}")

@@ -16,11 +16,19 @@ from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET
 from lobal.active.learner import ActiveLearner
+from lobal.cli.checks import refuse_to_overwrite
 from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.core.arrays import resolve_device
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.trajectory import Trajectory, matched, read_trajectory, set_apart, write_configurations
+from lobal.molecules.geometry.trajectory import (
+    Trajectory,
+    holds_positions_only,
+    matched,
+    read_trajectory,
+    set_apart,
+    write_configurations,
+)
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
 
@@ -53,13 +61,19 @@ class ActiveRequest:
         sizes, least = list(self.sizes), SMALLEST_TRAINING_SET
         if not sizes or sizes[0] < least or any(after <= before for before, after in pairwise(sizes)):
             raise ValueError(f"sizes must be numbers of labels in ascending order, at least {least}, got {sizes}")
-        if any(path.resolve() == self.campaign.resolve() / f"{NEXT}{path.suffix}" for path in self.labels):
-            raise ValueError(f"{NEXT}.* in {self.campaign} will be overwritten; save computed frames elsewhere")
+        for file in self.next_files:
+            refuse_to_overwrite({"name for it": file}, [self.pool, *self.labels])
+
+    @property
+    def next_files(self) -> list[Path]:
+        """Where the frames to compute are written, with ASE and without."""
+        return [self.campaign / f"{NEXT}{suffix}" for suffix in (".xyz", ".npz")]
 
 
 def active(request: ActiveRequest, *, quiet: bool) -> None:
     """Continue a campaign as far as there are labels; names and options are checked first."""
     resolve_device(request.device)
+    _check_next(request)
     with status_messages(quiet):
         pool = _read_pool(request)
         learner = _learner(request, pool)
@@ -106,7 +120,7 @@ def _about_fit(model: ForceField, n: int) -> list[str]:
 def _finish(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, printed: Callable[..., None]) -> None:
     """Write the configurations to compute, or print that there is nothing left to do."""
     rows, n, n_failed = torch.from_numpy(learner.pending), len(learner.labelled.y), len(learner.failed)
-    for file in (request.campaign / f"{NEXT}.xyz", request.campaign / f"{NEXT}.npz"):
+    for file in request.next_files:
         file.unlink(missing_ok=True)
     if len(rows) == 0:
         failed = f", {n_failed} failed" if n_failed > 0 else ""
@@ -120,6 +134,16 @@ def _finish(request: ActiveRequest, learner: ActiveLearner, pool: Trajectory, pr
         "Compute energies and forces of each, atoms where they are, and run the same command with --labels FILE.",
         "Labels may come in parts. A frame with NaN for its energy or forces failed and is not asked for again.",
     )
+
+
+def _check_next(request: ActiveRequest) -> None:
+    """Raise a ValueError if the frames to compute have been computed in place, or changed otherwise."""
+    for file in request.next_files:
+        if file.exists() and not holds_positions_only(file):
+            raise ValueError(
+                f"{file} is not as lobal wrote it and would be overwritten; if it has the energies and forces, move it "
+                "elsewhere and give it as --labels, otherwise remove it"
+            )
 
 
 def _read_pool(request: ActiveRequest) -> Trajectory:

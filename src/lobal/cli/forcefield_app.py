@@ -74,7 +74,7 @@ def train_force_field(
     from lobal.molecules.field.settings import ForceFieldSettings
 
     with plain_errors():
-        refuse_to_overwrite(output, [data])
+        refuse_to_overwrite({"--output": output}, [data])
         settings = ForceFieldSettings(
             labels=labels, anisotropy=anisotropy, mixture=mixture, inducing=inducing, device=device
         )

@@ -60,6 +60,8 @@ def suggest(request: Request) -> Suggestion:
         ValueError: the files do not fit together, or hold too few points; the message says what to do.
     """
     pool, labels, name = read_table(request.pool), read_table(request.labels), request.identifier
+    if not len(pool):
+        raise ValueError(f"{pool.source} has no rows; it must hold all candidates, labelled or not")
     inputs = input_columns(pool, target=request.target, identifier=name, chosen=request.inputs)
     X = pool.matrix(inputs)
     index = Index(pool, inputs, name)
@@ -77,7 +79,6 @@ def suggest(request: Request) -> Suggestion:
 
 def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None:
     """Write the points as a table, and the report."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, table_content(suggestion.columns, output))
     title = f"The next {len(next(iter(suggestion.columns.values())))} points to label"
     campaign_report(suggestion.learner, report, title=title, names=suggestion.inputs, notes=suggestion.notes)
@@ -94,6 +95,8 @@ def input_columns(
     pool: Table, *, target: str, identifier: str | None, chosen: Sequence[str] | None = None
 ) -> list[str]:
     """The chosen columns of the pool; by default all except target, identifier and text."""
+    if len(pool) == 0:
+        raise ValueError(f"{pool.source} has no rows below its header; it must contain all candidates")
     if identifier is not None:
         pool.column(identifier)
     others = [name for name in pool.columns if name not in (target, identifier)]

@@ -10,8 +10,11 @@ Start with `superior_density.py`, the paper on one page.
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`, `checks.py`: shape aliases, device, memory-mapped arrays, checks of arrays and of single values
-- `tables.py`: tables in CSV and parquet files
-- `files.py`: saving and loading without pickle, atomic writes
+- `tables.py`, `archives.py`: tables in CSV and parquet files, arrays in npz files
+- `files.py`: saving and loading without pickle, atomic writes, regular files only
+- `schema.py`, `stored_tensors.py`: what JSON and tensors read from files must be
+- `real_numbers.py`: what users pass as numbers; masked values, dates and complex numbers are none
+- `units.py`: offset and scale of columns and labels, so that neither costs digits
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
 - `status.py`: the progress line on the terminal
 - `versions.py`: versions of the packages that results depend on

@@ -1,8 +1,10 @@
 """Shape aliases, devices, checks of arrays that users pass in, and arrays larger than the memory."""
 
 import hashlib
+import math
 import mmap
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -12,6 +14,10 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.core.files import open_plain
+from lobal.core.real_numbers import as_numbers, check_complete
+from lobal.core.schema import list_of, table, text, whole
+
 Scalar: TypeAlias = Float[Tensor, ""]
 Inputs: TypeAlias = Float[Tensor, "n d"]
 Bandwidths: TypeAlias = Float[Tensor, " L"]
@@ -20,8 +26,15 @@ Bandwidths: TypeAlias = Float[Tensor, " L"]
 SLICE_ENTRIES = 2**19
 # Rows here and there that are read before pages are given back: the system may map half a mebibyte around each.
 SCATTERED = 2**6
-# Rows that a fingerprint covers: enough to tell data sets apart, and read quickly from any disk.
-FINGERPRINT_ROWS = 1024
+# A fingerprint covers an array up to 64 MiB in float64 as a whole, and a larger one by so many blocks of consecutive
+# rows, evenly spaced, of this many numbers together: read in a second from any disk.
+FINGERPRINT_BLOCKS = 1024
+FINGERPRINT_ENTRIES = 2**23
+EARLIER_ROWS = 1024  # single rows that fingerprints of earlier versions cover
+BLOCKS = "blocks:"  # what other fingerprints begin with
+# Types of numbers in files, as NumPy writes them.
+ORDERED = ("f2", "f4", "f8", "f16", "i2", "i4", "i8", "u2", "u4", "u8")
+DTYPES = {"|i1", "|u1", *(order + kind for order in "<>" for kind in ORDERED)}
 PUT_BACK = "put it back, or say where it is: pool=lobal.Pool.from_npy(...)"
 
 
@@ -47,10 +60,7 @@ def as_column(values: object, *, name: str, length: int, positive: bool = False)
 
     A scalar stands for a constant column.
     """
-    try:
-        column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got {values!r}") from error
+    column = as_numbers(values, name=name)
     if column.ndim == 0:
         column = np.full(length, column)
     if column.shape != (length,):
@@ -120,6 +130,7 @@ def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
 
     A numeric array, memory-mapped ones included, is neither copied nor cast, and is checked slice by slice.
     """
+    check_complete(values, name=name)
     matrix = values if isinstance(values, np.memmap) else np.asarray(values)
     if matrix.dtype.kind in "bO":  # Boolean values and data frames with columns of several types
         try:
@@ -143,6 +154,18 @@ def as_matrix(values: object, *, name: str) -> Real[ndarray, "n d"]:
     return matrix
 
 
+MAPPED_ARRAY = table(
+    {
+        "file": text(),
+        "offset": whole(),
+        "dtype": text(*DTYPES),
+        "shape": list_of(whole(1), 2),
+        "strides": list_of(whole(-(2**62), 2**62), 2),
+        "fingerprint": text(),
+    }
+)
+
+
 class MappedArray(NamedTuple):
     """The location of an array in a file, in types that JSON can hold, and a fingerprint of the array."""
 
@@ -154,14 +177,26 @@ class MappedArray(NamedTuple):
     fingerprint: str
 
     @staticmethod
+    def from_fields(fields: Mapping[str, Any]) -> "MappedArray":
+        """The location that a file names; other entries are passed over."""
+        MAPPED_ARRAY(fields, "memory_mapped")
+        return MappedArray(**{name: fields[name] for name in MappedArray._fields})
+
+    @staticmethod
     def of(X: Real[ndarray, "n d"]) -> "MappedArray | None":
-        """The location of a memory-mapped array or of a view of one; None if its numbers are in memory only."""
+        """The location of a memory-mapped array or of a view of one; None if its numbers are in memory only.
+
+        None also for views that repeat numbers of the file, which are larger than it.
+        """
         whole = mapped_file(X)
         if whole is None or whole.filename is None or whole.mode == "c":  # "c": changes stay in memory
             return None
+        file = Path(whole.filename).absolute()
+        if X.dtype.str not in DTYPES or X.nbytes > file.stat().st_size:
+            return None
         address, start = (array.__array_interface__["data"][0] for array in (X, whole))
         return MappedArray(
-            file=str(Path(whole.filename).absolute()),
+            file=str(file),
             offset=whole.offset + address - start,
             dtype=X.dtype.str,
             shape=list(X.shape),
@@ -174,26 +209,56 @@ class MappedArray(NamedTuple):
 
         Raises:
             FileNotFoundError: the file is gone.
-            ValueError: the file, or X, holds other numbers.
+            ValueError: the file, or X, holds other numbers, or what is said of the file cannot be.
         """
         if X is None and not Path(self.file).exists():
             raise FileNotFoundError(f"the campaign's pool was the file {self.file}, which is gone; {PUT_BACK}")
         found = self._view() if X is None else X
-        if fingerprint(found) != self.fingerprint:
+        same = fingerprint if self.fingerprint.startswith(BLOCKS) else earlier_fingerprint
+        if same(found) != self.fingerprint:
             where = f"the file {self.file}, which has changed" if X is None else f"another, not this of shape {X.shape}"
             raise ValueError(f"the campaign's pool was {where}; {PUT_BACK}")
         return found
 
     def _view(self) -> Real[ndarray, "n d"]:
-        try:
-            content = np.memmap(self.file, dtype=np.uint8, mode="r")
-            return ndarray(tuple(self.shape), self.dtype, content, self.offset, tuple(self.strides)).view(np.memmap)
-        except (TypeError, ValueError) as error:  # too few bytes
-            raise ValueError(f"the campaign's pool was the file {self.file}, now too short; {PUT_BACK}") from error
+        with open_plain(self.file) as file:
+            size = os.fstat(file.fileno()).st_size
+            self._check_place(size)
+            content = np.memmap(file, dtype=np.uint8, mode="r")
+        return ndarray(tuple(self.shape), self.dtype, content, self.offset, tuple(self.strides)).view(np.memmap)
+
+    def _check_place(self, size: int) -> None:
+        """Refuse a place that is not in a file of this size, of numbers that are not as NumPy writes them."""
+        if self.dtype not in DTYPES or len(self.shape) != 2 or len(self.strides) != 2 or min(self.shape) < 1:
+            raise ValueError(
+                f"expected two sizes and strides of real numbers in the file {self.file}, got {self.shape}, "
+                f"{self.strides} and type {self.dtype!r}; {PUT_BACK}"
+            )
+        width = np.dtype(self.dtype).itemsize
+        reach = [stride * (n - 1) for stride, n in zip(self.strides, self.shape, strict=True)]
+        first, last = (self.offset + sum(bound(each, 0) for each in reach) for bound in (min, max))
+        # The product: strides that repeat numbers would stand for an array of any size.
+        if first < 0 or last + width > size or math.prod(self.shape) * width > size:
+            raise ValueError(f"the campaign's pool was the file {self.file}, now too short; {PUT_BACK}")
 
 
 def fingerprint(X: Real[ndarray, "n d"]) -> str:
-    """A hash of the shape of an array and of evenly spaced rows in float64."""
-    rows = np.unique(np.linspace(0, len(X) - 1, FINGERPRINT_ROWS).round().astype(np.int64))
+    """A hash of the shape of an array and of its numbers in float64, of large ones by blocks all over it.
+
+    It does not depend on where the file is and when it was written: copies have the same.
+    """
+    n, d = X.shape
+    digest = hashlib.sha256(repr(X.shape).encode())
+    length = max(1, FINGERPRINT_ENTRIES // d // FINGERPRINT_BLOCKS)  # rows of a block
+    # Blocks of an array that is covered as a whole follow each other; some overlap the one before.
+    n_blocks = min(math.ceil(n / length), max(1, FINGERPRINT_ENTRIES // (length * d)))
+    for start in np.linspace(0, max(0, n - length), n_blocks).round().astype(np.int64):
+        digest.update(np.ascontiguousarray(rows_at(X, slice(start, start + length))).tobytes())
+    return BLOCKS + digest.hexdigest()
+
+
+def earlier_fingerprint(X: Real[ndarray, "n d"]) -> str:
+    """That of earlier versions: a hash of the shape of an array and of evenly spaced rows in float64."""
+    rows = np.unique(np.linspace(0, len(X) - 1, EARLIER_ROWS).round().astype(np.int64))
     content = np.ascontiguousarray(rows_at(X, rows)).tobytes()
     return hashlib.sha256(repr(X.shape).encode() + content).hexdigest()

@@ -17,7 +17,10 @@ def real_number(
     """The value as a float; it must be a number within the bounds. `hint` completes the error message."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {shown(value)}; {hint}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:  # a whole number of more than 308 digits
+        raise ValueError(f"{name} must be at most {most:g}, got {shown(value)}; {hint}") from error
     if not (number > above and least <= number <= most):
         bounds = f"above {above:g}" if math.isfinite(above) else f"between {least:g} and {most:g}"
         raise ValueError(f"{name} must be {bounds}, got {number}; {hint}")

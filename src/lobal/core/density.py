@@ -14,6 +14,7 @@ from torch import Tensor
 from lobal.core.arrays import Inputs, row_parts, rows_at
 from lobal.core.density_columns import Column
 from lobal.core.kernels import scale_inputs, squared_distances
+from lobal.core.units import Units
 
 # Candidate widths, as multiples of Silverman's rule: it is right for one Gaussian and far too wide for clusters.
 RELATIVE_WIDTHS = tuple(2.0**k for k in range(-5, 2))
@@ -206,9 +207,9 @@ def silverman_widths(X: Inputs) -> Float[Tensor, " d"]:
 
 
 def column_spread(X: Inputs, *, correction: int = 1) -> Float[Tensor, " d"]:
-    """The standard deviation of every column, or one where a column is constant."""
+    """The standard deviation of every column, or one where a column is constant up to rounding."""
     spread = X.std(dim=0, correction=correction)
-    return torch.where(spread > 0, spread, 1.0)
+    return torch.where(spread > 1e-12 * X.abs().amax(dim=0), spread, 1.0)
 
 
 def _thinned(X: Inputs, generator: torch.Generator) -> Float[Tensor, "k d"]:
@@ -227,10 +228,12 @@ def density_at(X: Real[ndarray, "N d"], *, of: Real[ndarray, "n d"], generator: 
     X may be memory-mapped and is read in slices.
     """
     rows = torch.randperm(len(of), generator=generator)[:LARGEST_SAMPLE].sort().values.numpy()
-    ends = [torch.stack(torch.from_numpy(part).aminmax(dim=0)) for _, part in row_parts(X)]
+    sample = rows_at(of, rows)
+    units = Units.of(sample)
+    ends = [torch.stack(torch.from_numpy(units(part)).aminmax(dim=0)) for _, part in row_parts(X)]
     bounds = torch.stack(torch.cat(ends).aminmax(dim=0))
-    density = AdaptiveDensity.fit(torch.from_numpy(rows_at(of, rows)), bounds=bounds, generator=generator)
-    values = torch.cat([density(torch.from_numpy(part)) for _, part in row_parts(X)])
+    density = AdaptiveDensity.fit(torch.from_numpy(units(sample)), bounds=bounds, generator=generator)
+    values = torch.cat([density(torch.from_numpy(units(part))) for _, part in row_parts(X)])
     largest = math.log(DENSITY_RANGE)
     return values.sub_(values.median()).clamp_(-largest, largest).exp_()
 

@@ -7,15 +7,16 @@ import json
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from safetensors.torch import load, save
 from torch import Tensor
 
 # 2: models may have an estimated noise and smoothness. 3: the engine of a model has its own options. 4: factors that
-# can be computed again are left out. All are read.
-FORMAT_VERSION = 4
+# can be computed again are left out. 5: inputs may have units of their own. All are read.
+FORMAT_VERSION = 5
 
 # What to do about errors of the system that are nobody's mistake.
 ADVICE = {
@@ -29,6 +30,9 @@ ADVICE = {
 _NO_HASH = "0" * 64
 # A temporary file of `write_atomically`: hidden, with the name of the final file and a token.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
+# Opening a named pipe to read from it waits for a writer without this.
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def save_record(path: str | os.PathLike[str], tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
@@ -44,19 +48,56 @@ def load_record(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
     Raises:
         ValueError: the file is not such a record, is damaged, or was written by a newer version.
     """
-    content = Path(path).read_bytes()
+    content = read_plain(path)
     try:
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
         fields = json.loads(metadata["lobal"])
         _check_hash(content, metadata.get("sha256"))
         tensors = load(content)
+        if type(fields["format"]) is not int:
+            raise TypeError(f"format must be a whole number, got {fields['format']!r}")
         written_by_newer = fields["format"] > FORMAT_VERSION
     except Exception as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a file that lobal saved, or it is damaged") from error
+        raise ValueError(
+            f"{os.fspath(path)!r} is not a file that lobal saved, or it is damaged; restore it from a copy"
+        ) from error
     if written_by_newer:
         found = f"{os.fspath(path)!r} has format {fields['format']}"
         raise ValueError(f"{found}, this lobal reads up to {FORMAT_VERSION}; install a newer lobal")
     return tensors, fields
+
+
+def read_plain(path: str | os.PathLike[str], *, flags: int = 0) -> bytes:
+    """The content of a regular file; `flags` may be `NO_LINK`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, a named pipe or a device, or a link where none is followed.
+    """
+    with open_plain(path, os.O_RDONLY | flags) as file:
+        return file.read()
+
+
+def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> BinaryIO:
+    """A regular file, opened at once or refused; raises what `read_plain` raises."""
+    try:
+        number = os.open(path, flags | _AT_ONCE, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{os.fspath(path)} is a link; put the file itself in its place") from error
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a socket
+            raise ValueError(_not_plain(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise ValueError(_not_plain(path))
+    if flags & os.O_APPEND:
+        return open(path, "a+b", buffering=0, opener=lambda *_: number)
+    return open(path, "rb", opener=lambda *_: number)
+
+
+def _not_plain(path: str | os.PathLike[str]) -> str:
+    return f"{os.fspath(path)} is a folder, a pipe or a device, not a file; restore it from a copy, or remove it"
 
 
 def _hash(content: bytes) -> str:

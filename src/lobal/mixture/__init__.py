@@ -18,6 +18,6 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `robust_process.py`: predictions that outliers do not distort, by which they are found
 - `smoothness.py`: the smoothness by a comparison of kernels
 - `tuning_record.py`: the record of how settings were chosen before a fit
-- `storage.py`: fitted models in files
+- `storage.py`: fitted models in files; `stored_checks.py`, `stored_options.py`: what such a file must hold
 - `progress.py`: training history and progress line
 """

@@ -7,14 +7,26 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from sklearn.utils.validation import validate_data
+
+from lobal.core.real_numbers import as_numbers, check_complete
 
 Value = TypeVar("Value")
 ESTIMATE = "estimate"
 
 
+def checked_data(model: Any, *data: Any, **options: Any) -> Any:  # noqa: ANN401 - as scikit-learn's
+    """The inputs in float64, with labels if these are given, as scikit-learn's `validate_data` returns them."""
+    for name, values in zip(("X", "y"), data, strict=False):
+        if values is not None:
+            check_complete(values, name=name)
+    numeric = {"y_numeric": True} if len(data) > 1 else {}
+    return validate_data(model, *data, dtype=np.float64, **numeric, **options)
+
+
 def ascending(bandwidths: Any) -> Float[ndarray, " L"]:  # noqa: ANN401 - any array-like
     """The bandwidths sigma_l as an array; they must be positive and in ascending order."""
-    values = np.asarray(bandwidths, dtype=np.float64)
+    values = as_numbers(bandwidths, name="bandwidths")
     is_list = values.ndim == 1 and len(values) > 0
     if not (is_list and np.isfinite(values).all() and (np.diff(values, prepend=0.0) > 0).all()):
         raise ValueError(f"bandwidths must be a list of positive numbers in ascending order, got {values.tolist()}")
@@ -58,7 +70,7 @@ def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | N
     """A bandwidth as an array: None, a number, one width per column, or a positive definite matrix."""
     if width is None:
         return None
-    values = np.asarray(width, dtype=np.float64)
+    values = as_numbers(width, name=name)
     if values.shape not in [(), (d,), (d, d)]:
         raise ValueError(f"{name} must be a number or have shape ({d},) or ({d}, {d}), got shape {values.shape}")
     is_symmetric = values.ndim < 2 or np.allclose(values, values.T)

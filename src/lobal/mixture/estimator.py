@@ -11,15 +11,17 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lobal.core.arrays import as_column, resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
+from lobal.core.schema import read_from
 from lobal.core.superior_density import local_complexity
-from lobal.mixture.checks import at_most_one, positive, probability
+from lobal.core.units import Units, stored_type, warn_of_unusable
+from lobal.mixture.checks import at_most_one, checked_data, positive, probability
 from lobal.mixture.complete_fit import complete_fit, given_noise
 from lobal.mixture.data import TrainingData, checked_weights, split_labels
 from lobal.mixture.engine import EngineOptions
@@ -27,6 +29,7 @@ from lobal.mixture.options import engine_options, misplaced, names_engine_option
 from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
 from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
+from lobal.mixture.stored_options import check_options
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
@@ -185,13 +188,12 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Warns:
             OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
-        inputs, y = validate_data(
-            self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=SMALLEST_TRAINING_SET
-        )
+        inputs, y = checked_data(self, X, y, ensure_min_samples=SMALLEST_TRAINING_SET)
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(y, dtype=np.float64)
         weights = checked_weights(sample_weight, len(labels), fewest=SMALLEST_TRAINING_SET)
         counted = weights > 0
+        warn_of_unusable(inputs.astype(stored_type(X)), name="X")
         self._measure(inputs[counted], labels[counted], generator)
         noise = given_noise(self.noise) if noise_variance is None else noise_variance
         labelled = self._labelled(inputs, labels, weight=weights, noise=noise, inducing_weight=inducing_weight)
@@ -284,7 +286,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         |Sigma(x)|^(1/d): the width itself in one dimension, the geometric mean of the widths in more. It is that of
         Gaussian experts, unless another kernel was asked for.
         """
-        return as_array(self.mixture_.ruler.local_bandwidth(self._inputs(X)))
+        return self.input_units_.volume * as_array(self.mixture_.ruler.local_bandwidth(self._inputs(X)))
 
     def local_complexity(self, X: ArrayLike, density: ArrayLike | None = None) -> Float[ndarray, " n"]:
         """Local function complexity (LFC), Eq. (eq:isotropicComplexityGPR), up to a constant factor.
@@ -319,8 +321,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         and y, in any order.
         """
         check_is_fitted(self)
-        inputs, labels = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
-        noise = self._noise(self._tensor(inputs))
+        inputs, labels = checked_data(self, X, y, reset=False)
+        noise = self._noise(self._in_units(inputs))
         prediction = left_out_labels(self._labelled(inputs, labels, noise=noise), self)
         prediction = prediction.widened(self.calibration_.factor)
         return prediction.mean, prediction.std
@@ -341,10 +343,12 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The model that `save` wrote, on the given device.
 
         Raises:
-            ValueError: The file is damaged, or a newer version of lobal wrote it.
+            ValueError: The file is damaged, no model, or a newer version of lobal wrote it.
         """
         saved = load_model(path, resolve_device(device))
-        model = cls(**{**saved.options, "device": device})
+        with read_from(path, "a model"):
+            model = cls(**{**saved.options, "device": device})
+            check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
         for name, value in fitted_attributes(saved).items():
             setattr(model, name, value)
         return model
@@ -357,7 +361,11 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _inputs(self, X: ArrayLike) -> Float[Tensor, "n d"]:
         check_is_fitted(self)
-        return self._tensor(validate_data(self, X, reset=False, dtype=np.float64))
+        return self._in_units(checked_data(self, X, reset=False))
+
+    def _in_units(self, X: Float[ndarray, "n d"]) -> Float[Tensor, "n d"]:
+        """Inputs as the mixture sees them."""
+        return self._tensor(self.input_units_(X))
 
     @property
     def _units(self) -> tuple[float, float]:
@@ -374,18 +382,25 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _noise(self, inputs: Float[Tensor, "n d"]) -> Float[ndarray, " n"]:
         if self.noise_model_ is not None:
             return as_array(self.noise_model_(inputs))
-        return known_noise(self.noise if callable(self.noise) else self.noise_, as_array(inputs))
+        return known_noise(
+            self.noise if callable(self.noise) else self.noise_, self.input_units_.back(as_array(inputs))
+        )
 
     def _measure(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], generator: torch.Generator) -> None:
-        """Mean and standard deviation of the labels, intrinsic dimension of the inputs."""
+        """Mean and standard deviation of the labels, units and intrinsic dimension of the inputs."""
         self.label_mean_, self.label_scale_ = label_units(y)
-        given = self.intrinsic_dimension
-        found = intrinsic_dimension(self._tensor(X), generator=generator) if given is None else given
+        units, given = Units.of(X), self.intrinsic_dimension
+        has_widths = self.shared_bandwidth is not None or self.gate_bandwidth is not None
+        self.input_units_ = units.without_scale() if has_widths else units
+        found = intrinsic_dimension(self._in_units(X), generator=generator) if given is None else given
         self.intrinsic_dimension_ = positive("intrinsic_dimension", found)
 
     def _labelled(self, X: Float[ndarray, "n d"], y: Float[ndarray, " n"], **columns: Any) -> LabelledSet:  # noqa: ANN401
         """The labels as the mixture sees them, with the given weights and noise."""
-        return labelled_set(X, np.asarray(y, dtype=np.float64), self._units, resolve_device(self.device), **columns)
+        if callable(columns.get("noise")):
+            columns["noise"] = columns["noise"](X)
+        labels, device = np.asarray(y, dtype=np.float64), resolve_device(self.device)
+        return labelled_set(self.input_units_(X), labels, self._units, device, **columns)
 
     def _training_data(
         self, labelled: LabelledSet, validation: tuple[ArrayLike, ArrayLike] | None, generator: torch.Generator
@@ -394,7 +409,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_gate, share = engine_options(self.engine).split(len(labelled))
         held_out: LabelledSet | int | None = share
         if validation is not None:
-            X, y = validate_data(self, *validation, reset=False, y_numeric=True, dtype=np.float64)
+            X, y = checked_data(self, *validation, reset=False)
             held_out = self._labelled(X, y, noise=self.noise if callable(self.noise) else None)
         n_gate = n_gate if self.experts == "exact" else 0
         return split_labels(labelled, n_gate=n_gate, validation=held_out, generator=generator)

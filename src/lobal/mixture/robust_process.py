@@ -86,7 +86,7 @@ def fit_process(places: Float[ndarray, "m d"], y: Float[ndarray, " m"]) -> Proce
     Mean, standard deviation and scale of the noise are robust.
     """
     centre = float(np.median(y))
-    unit = _robust_deviation(y - centre) or float(y.std()) or 1.0
+    unit = _robust_deviation(y - centre) or float((y - centre).std()) or 1.0
     values, K = (y - centre) / unit, _kernel(places, places)
     inverse, v, scale = K, np.ones(len(y)), 1.0
     residual = latent = values

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths
 from lobal.core.dataset import LabelledSet
+from lobal.core.density import column_spread
 from lobal.core.kernels import Kernel, WhitenedFeatures, gaussian, scale_inputs
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.global_expert import LITTLE_NOISE, GlobalExpert, fit_global_expert, searched_again
@@ -56,7 +57,7 @@ class Start:
         if self.is_quiet:  # the global expert's noise would come back
             return self
         near = GlobalExpert(self.hyperparameters, self.global_bandwidth, self.kernel)
-        unit, anisotropic = column_widths(points.X), self.settings.anisotropic
+        unit, anisotropic = column_spread(points.X), self.settings.anisotropic
         expert = searched_again(points, near, unit=unit, anisotropic=anisotropic)
         return _start(expert, self.settings, self.generator)
 
@@ -96,7 +97,7 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
     """The global expert's hyperparameters and bandwidth, except where the settings give them."""
     expert = fit_global_expert(
         points,
-        unit=column_widths(points.X),
+        unit=column_spread(points.X),
         kernel=settings.kernel,
         anisotropic=settings.anisotropic,
         generator=generator,
@@ -118,13 +119,6 @@ def _start(expert: GlobalExpert, settings: MixtureSettings, generator: torch.Gen
         kernel=expert.kernel,
         rougher=None if expert.rougher is None else _start(expert.rougher, settings, generator),
     )
-
-
-def column_widths(X: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
-    """The standard deviation of each input column, one where the column is constant."""
-    spread = X.std(dim=0)
-    negligible = 1e-12 * X.abs().amax(dim=0)
-    return torch.where(spread > negligible, spread, torch.ones_like(spread))
 
 
 def with_known_noise(hyperparameters: Hyperparameters, points: LabelledSet) -> Hyperparameters:

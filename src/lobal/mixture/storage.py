@@ -12,6 +12,8 @@ from torch import Tensor
 from lobal.core.density import KernelDensity
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import KERNELS, Kernel, WhitenedFeatures, kernel_named
+from lobal.core.schema import read_from
+from lobal.core.units import Units
 from lobal.experts.exact import ExactExperts, exact_experts
 from lobal.experts.interface import Experts, Hyperparameters
 from lobal.experts.svgp import COVARIANCES, SparseExperts
@@ -21,6 +23,7 @@ from lobal.mixture.model import Mixture, Ruler
 from lobal.mixture.noise import NoiseModel
 from lobal.mixture.options import options_from_json, options_to_json
 from lobal.mixture.progress import Epoch
+from lobal.mixture.stored_checks import check_fields, check_predictions, check_tensors
 from lobal.mixture.tuning_record import Decision, decisions_as_json, decisions_from_json
 
 Part = TypeVar("Part")
@@ -38,9 +41,15 @@ ATTRIBUTES = (
     "n_features_in_",
     "heavy_tails_",
     "outliers_",
+    "input_units_",
 )
 # Those that files of earlier versions do not have.
-LATER: dict[str, Any] = {"validation_standard_error_": None, "heavy_tails_": False, "outliers_": []}
+LATER: dict[str, Any] = {
+    "validation_standard_error_": None,
+    "heavy_tails_": False,
+    "outliers_": [],
+    "input_units_": None,
+}
 # Attributes that are parts of their own in a `SavedModel`, in its order.
 PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibration_")
 # Gates by their names in a file, each with the one field that is no tensor.
@@ -72,6 +81,8 @@ def saved_model(model: Any) -> SavedModel:  # noqa: ANN401 - a fitted `MixtureRe
     names = list(getattr(model, "feature_names_in_", []))
     attributes = {"feature_names": names, **{name: getattr(model, name) for name in ATTRIBUTES}}
     attributes["outliers_"] = model.outliers_.tolist()
+    units = model.input_units_
+    attributes["input_units_"] = None if units.is_plain else [part.tolist() for part in units]
     return SavedModel(model.get_params(deep=False), attributes, *(getattr(model, name) for name in PARTS))
 
 
@@ -79,6 +90,8 @@ def fitted_attributes(saved: SavedModel) -> dict[str, Any]:
     """The attributes of the model that `saved_model` was given."""
     named = {name: saved.attributes[name] for name in ATTRIBUTES}
     named["outliers_"] = np.asarray(named["outliers_"], dtype=np.int64)
+    units = named["input_units_"]  # None if they change nothing
+    named["input_units_"] = Units.plain(named["n_features_in_"]) if units is None else Units(*map(np.asarray, units))
     if names := saved.attributes["feature_names"]:
         named["feature_names_in_"] = np.asarray(names, dtype=object)
     return named | dict(zip(PARTS, saved[2:], strict=True))
@@ -100,16 +113,28 @@ def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
 
 
 def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel:
-    """The model in a file, also of earlier versions."""
+    """The model in a file, also of earlier versions.
+
+    Raises:
+        ValueError: it is not that of a model, or does not predict numbers; names the file.
+    """
     tensors, fields = load_record(path)
-    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    with read_from(path, "a model"):
+        check_fields(fields)
+        check_tensors(tensors, fields)
+        saved = _assembled({name: tensor.to(device) for name, tensor in tensors.items()}, fields)
+        check_predictions(saved.mixture, saved.noise, saved.density, saved.attributes)
+    return saved
+
+
+def _assembled(tensors: dict[str, Tensor], fields: dict[str, Any]) -> SavedModel:
     options, density = options_from_json(fields["parameters"]), _under("density", tensors)
     calibration = _under("calibration", tensors)
     # Format 1 has the smoothness among the options only; models of earlier versions are not calibrated.
     fields = {"smoothness_": options.get("smoothness"), **LATER, **fields}
     return SavedModel(
         options,
-        {name: fields[name] for name in (*ATTRIBUTES, "feature_names")},
+        {name: _real(fields[name], name) for name in (*ATTRIBUTES, "feature_names")},
         [Epoch(*epoch) for epoch in fields["history"]],
         decisions_from_json(fields.get("tuning", "[]")),
         mixture_from(tensors, fields["mixture"]),
@@ -117,6 +142,11 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
         noise_from(tensors),
         _part(Calibration, calibration) if calibration else Calibration.none(),
     )
+
+
+def _real(value: Any, name: str) -> Any:  # noqa: ANN401 - an attribute
+    """The attribute, where it is a real number as one: JSON does not tell 1 from 1.0."""
+    return float(value) if type(value) is int and name not in ("n_features_in_", "heavy_tails_") else value
 
 
 def mixture_tensors(mixture: Mixture) -> tuple[dict[str, Tensor], dict[str, Any]]:

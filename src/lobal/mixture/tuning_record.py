@@ -1,15 +1,21 @@
 """The record of a tuning: what was varied, the candidates, their errors and the choice."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from lobal.core.schema import FINITE, anything, list_of, real, table, text, whole
 from lobal.mixture.settings import MixtureSettings
 
 Value: TypeAlias = float | int | str | tuple[float | int, ...]
 # known: trained for an earlier decision; interrupted: stopped after its first epochs; lost, moved: trained to the end,
 # then rejected for its errors or because its predictions differ too much; abandoned: in records of earlier versions.
 End: TypeAlias = Literal["finished", "known", "abandoned", "interrupted", "diverged", "lost", "moved"]
+
+
+# A record as JSON holds it.
+_TRIAL = {"value": anything, "error": real(-FINITE, FINITE, words=(None,)), "epochs": whole(), "end": text()}
+DECISIONS = list_of(table({"varied": text(), "trials": list_of(table(_TRIAL)), "chosen": anything}))
 
 
 class Trial(NamedTuple):
@@ -47,16 +53,22 @@ def decisions_as_json(decisions: Sequence[Decision]) -> str:
     return json.dumps(plain, allow_nan=False)
 
 
-def decisions_from_json(text: str) -> list[Decision]:
-    """The record that `decisions_as_json` wrote."""
+def decisions_from_json(content: str) -> list[Decision]:
+    """The record that `decisions_as_json` wrote.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    decisions = json.loads(content)
+    DECISIONS(decisions, "tuning")
     return [
-        Decision(
-            fields["varied"],
-            tuple(Trial(**{**trial, "value": _value(trial["value"])}) for trial in fields["trials"]),
-            _value(fields["chosen"]),
-        )
-        for fields in json.loads(text)
+        Decision(fields["varied"], tuple(map(_trial, fields["trials"])), _value(fields["chosen"]))
+        for fields in decisions
     ]
+
+
+def _trial(fields: Mapping[str, Any]) -> Trial:
+    return Trial(**{name: fields[name] for name in Trial._fields} | {"value": _value(fields["value"])})
 
 
 def _value(plain: Any) -> Value:  # noqa: ANN401 - any JSON value

@@ -11,14 +11,30 @@ from torch import Tensor
 
 from lobal.core.arrays import as_column
 from lobal.core.dataset import LabelledSet
+from lobal.core.units import column_units
 
+# Variances have to be floating-point numbers, also those of a millionth of the labels' deviation.
+SMALLEST_SPREAD = 1e-140
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 
 def label_units(y: Float[ndarray, " n"]) -> tuple[float, float]:
-    """Mean and standard deviation of the labels; a standard deviation of one if they are constant."""
-    spread = float(y.std())
-    return float(y.mean()), spread if spread > 1e-12 * np.abs(y).max() else 1.0
+    """Mean and standard deviation of the labels; a standard deviation of one if they are constant.
+
+    Raises:
+        ValueError: the square of the standard deviation, which noise is measured in, is not a number.
+    """
+    offset, unit = column_units(y)
+    if unit == 0.0:
+        return offset, 1.0
+    shifted = (y - offset) / unit
+    spread = unit * float(shifted.std())
+    if not SMALLEST_SPREAD < spread < 1.0 / SMALLEST_SPREAD:
+        raise ValueError(
+            f"labels must have a standard deviation between {SMALLEST_SPREAD:g} and {1.0 / SMALLEST_SPREAD:g}, so that "
+            f"variances are numbers, got {spread:g}; give y / {spread:.1g} instead"
+        )
+    return offset + unit * float(shifted.mean()), spread
 
 
 def labelled_set(

@@ -18,7 +18,11 @@ from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.checks import shown
 from lobal.core.density import normalised
+from lobal.core.real_numbers import as_numbers, check_complete
+from lobal.core.schema import FINITE, TINY, list_of, positive, table, text, whole
+from lobal.core.stored_tensors import StoredTensors
 from lobal.molecules.density import (
+    TEST_DENSITIES,
     configuration_density,
     density_width,
     error_weights,
@@ -27,13 +31,16 @@ from lobal.molecules.density import (
 )
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.descriptor import Positions, describe, descriptors
-from lobal.molecules.geometry.permutations import Permutations, symmetrised_squared_distances
+from lobal.molecules.geometry.permutations import Permutations, check_group, symmetrised_squared_distances
 from lobal.molecules.geometry.symmetry import permutation_group
-from lobal.molecules.geometry.trajectory import Trajectory, check_species
+from lobal.molecules.geometry.trajectory import HEAVIEST, Trajectory, check_species
 from lobal.molecules.surrogate import MOLECULES, ForceFieldSurrogate, symmetrised_metric
 
 logger = logging.getLogger(__name__)
 
+# Fields of the candidates in a campaign's header.
+IDENTITY = table({"sha256": text(), "n": whole(1), "species": list_of(whole(0, HEAVIEST)), "source": text()})
+POOL_FIELDS = table({"test_density": text(*TEST_DENSITIES), "width": positive(), "pool": IDENTITY})
 FEWEST = 10  # configurations to choose from
 DRAW = 0  # what a seed is for; fits have another number
 PART = 2**17  # candidates whose local bandwidths are computed at a time: their Jacobians take 100 MB
@@ -166,6 +173,27 @@ class MolecularCandidates(Candidates):
         return tensors | {"permutations": self.permutations}, fields
 
     @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        POOL_FIELDS(fields, "candidates")
+
+    @classmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        n, N = fields["pool"]["n"], len(fields["pool"]["species"])
+        stored.sizes |= {"N": N, "w": 1 + 3 * N}
+        rows = stored.whole("rows", "M", least=0, most=n - 1)
+        if not (rows.diff() > 0).all():
+            raise ValueError(f"rows must ascend, got {rows.tolist()[:8]}")
+        stored.real("density", "M", least=TINY, most=FINITE)
+        check_group(stored.whole("permutations", "g N", least=0, most=N - 1))
+        if "R" in stored:
+            descriptors(stored.real("R", "M N 3"))  # for its checks
+        if "validation.X" in stored:
+            descriptors(stored.real("validation.X", "v N 3"))
+            stored.real("validation.y", "v w", least=-FINITE, most=FINITE)
+        if "validation.weight" in stored:
+            stored.real("validation.weight", "v", least=0.0)
+
+    @classmethod
     def from_tensors(
         cls,
         tensors: Mapping[str, Tensor],
@@ -175,7 +203,9 @@ class MolecularCandidates(Candidates):
         """A pool that is given has to be the one the campaign began with; campaigns of version 0.1.0 need it."""
         pool = fields["pool"]
         if space is not None and not (isinstance(space, MoleculePool) and space.identity["sha256"] == pool["sha256"]):
-            raise ValueError(f"{shown(space)} is not the pool of the campaign, {_described(pool)}")
+            raise ValueError(
+                f"{shown(space)} is not the pool of the campaign, {_described(pool)}; give the one it was begun with"
+            )
         if "R" in tensors:
             R = tensors["R"]
         elif space is not None:
@@ -191,7 +221,7 @@ class MolecularCandidates(Candidates):
             pool_density=tensors["density"],
             test_name=fields["test_density"],
             permutations=tensors["permutations"],
-            width=fields["width"],
+            width=float(fields["width"]),
             pool=pool,
             device=None if space is None else space.device,
         )
@@ -286,6 +316,7 @@ class MoleculePool(Space):
             validation = (validation.R, (validation.energies, validation.forces))
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a trajectory or a pair (R, labels), got {shown(validation)}")
+        check_complete(validation[0], name="the positions of validation")
         R = torch.as_tensor(np.asarray(validation[0], dtype=np.float64))
         describe(R)  # for its checks
         y = joined_labels(validation[1], R.shape[:2], name="the labels of validation")
@@ -306,10 +337,7 @@ def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndar
         ValueError: they are not numbers, or of another shape.
     """
     n, N = shape
-    try:
-        parts = [np.asarray(part, dtype=np.float64) for part in (values if isinstance(values, tuple) else (values,))]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, NaN where there is none, got {shown(values)}: {error}") from error
+    parts = [as_numbers(part, name=name) for part in (values if isinstance(values, tuple) else (values,))]
     if [part.shape for part in parts] == [(n,), (n, N, 3)]:
         return np.concatenate([parts[0][:, None], parts[1].reshape(n, 3 * N)], axis=1)
     if [part.shape for part in parts] == [(n, 1 + 3 * N)]:

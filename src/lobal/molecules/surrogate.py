@@ -130,7 +130,7 @@ class ForceFieldSurrogate(Surrogate):
         return replace(model, about=about)
 
     def _fitted(self, model: ForceField) -> FittedForceField:
-        is_kept = model.about["configurations"] >= 2 * self.settings.anisotropy_size
+        is_kept = model.about.get("configurations", 0) >= 2 * self.settings.anisotropy_size
         return FittedForceField(model, is_bandwidth_kept=is_kept)
 
     def _hash(self, task: FitTask) -> str:
@@ -165,6 +165,12 @@ class ForceFieldSurrogate(Surrogate):
     def to_settings(self) -> dict[str, Any]:
         given = None if self.shared_bandwidth is None else self.shared_bandwidth.tolist()
         return asdict(self.settings) | {"shared_bandwidth": given}
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any], n_columns: int) -> None:
+        if n_columns:
+            raise ValueError(f"force fields must be learned over molecules, got inputs of {n_columns} columns")
+        cls(ForceFieldSettings.from_fields(settings))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, noise: NoiseFunction | None = None) -> "ForceFieldSurrogate":

@@ -76,7 +76,8 @@ def profile(model: MixtureRegressor, grid: Grid) -> Profile:
 
 def expert_bandwidths(model: MixtureRegressor) -> Float[ndarray, " L"]:
     """The bandwidth of every expert in units of the inputs; their geometric mean if these have several columns."""
-    return (model.mixture_.bandwidths * bandwidth_volume(model.mixture_.shared_bandwidth)).cpu().numpy()
+    widths = (model.mixture_.bandwidths * bandwidth_volume(model.mixture_.shared_bandwidth)).cpu().numpy()
+    return np.asarray(model.input_units_.volume * widths)
 
 
 def line_grid(X: Float[ndarray, "n 1"], count: int = 1000) -> Grid:

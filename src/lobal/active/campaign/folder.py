@@ -13,7 +13,15 @@ from torch import Tensor
 
 from lobal.active.campaign.journal import Journal, journal_content, listed, parse_journal
 from lobal.active.campaign.lock import Lock
-from lobal.core.files import load_record, make_folder, remove_unfinished, save_record, write_atomically
+from lobal.core.files import (
+    NO_LINK,
+    load_record,
+    make_folder,
+    read_plain,
+    remove_unfinished,
+    save_record,
+    write_atomically,
+)
 
 HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
 # Of the folder as a whole; a step's file has its own. 2: kinds of candidates and surrogates. 3: lines of the journal
@@ -35,9 +43,9 @@ class Campaign:
 
     def __init__(self, path: Path, header: dict[str, Any], writer: tuple[Lock, Journal] | None = None) -> None:
         self.path, self.header, self._writer = path, header, writer
-        last_step = _last_step(path)  # looked for first: another process may be taking steps
-        self.events = _parsed(path / JOURNAL, header) if writer is None else writer[1].events
         try:
+            last_step = _last_step(path)  # looked for first: another process may be taking steps
+            self.events = _parsed(path / JOURNAL, header) if writer is None else writer[1].events
             self._check_complete(last_step)
         except BaseException:
             self.close()
@@ -71,6 +79,7 @@ class Campaign:
             lock = _locked(folder, undo)
             _check_vacant(folder)  # another process may have been faster
             remove_unfinished(folder)
+            _steps_folder(folder)
             for name, tensors in (records or {}).items():
                 make_folder((folder / name).parent)
                 save_record(folder / name, tensors, {})
@@ -98,7 +107,7 @@ class Campaign:
             journal = Journal(_journal_path(folder), is_checked=header["format"] >= CHECKED)
             undo.callback(journal.close)
             remove_unfinished(folder)
-            remove_unfinished(folder / STEPS)
+            remove_unfinished(_steps_folder(folder))
             undo.pop_all()
         return cls(folder, header, (lock, journal))
 
@@ -133,7 +142,7 @@ class Campaign:
     def save_step(self, number: int, tensors: dict[str, Tensor]) -> None:
         """Write a step's tensors, whole or not at all, and remove those of the step before the last."""
         self._writable().check()
-        make_folder(self.path / STEPS)
+        make_folder(_steps_folder(self.path))
         save_record(self.step_path(number), tensors, {EVENTS: len(self.events)})
         # Not the step before: until this one is in the journal, the campaign goes on from that.
         self.step_path(number - 2).unlink(missing_ok=True)
@@ -145,7 +154,8 @@ class Campaign:
             return
         needed = last  # events before a step of an earlier version, at least
         with contextlib.suppress(ValueError, FileNotFoundError):  # not readable: it will be written again
-            needed = load_record(self.step_path(last))[1].get(EVENTS, last)
+            found = load_record(self.step_path(last))[1].get(EVENTS)
+            needed = found if type(found) is int else last
         if last > asked or needed > len(self.events):
             raise ValueError(
                 f"{self.path / JOURNAL} has {len(self.events)} events, but {step_name(last)} was written after "
@@ -186,11 +196,20 @@ def step_name(number: int, suffix: str = "lobal") -> str:
 
 def _last_step(folder: Path) -> int:
     """The highest number of a step's file."""
-    return max((int(file.stem) for file in (folder / STEPS).glob("*.lobal") if file.stem.isdigit()), default=-1)
+    steps = (file.stem for file in _steps_folder(folder).glob("*.lobal"))
+    return max((int(stem) for stem in steps if stem.isascii() and stem.isdigit()), default=-1)
+
+
+def _steps_folder(folder: Path) -> Path:
+    """The folder of the steps, in which files are written and removed: none elsewhere that a link leads to."""
+    if (folder / STEPS).is_symlink():
+        raise ValueError(f"{folder / STEPS} is a link; put the folder itself in its place")
+    return folder / STEPS
 
 
 def _parsed(journal: Path, header: dict[str, Any]) -> list[dict[str, Any]]:
-    return parse_journal(journal.read_bytes(), journal, is_checked=header["format"] >= CHECKED).events
+    content = read_plain(journal, flags=NO_LINK)
+    return parse_journal(content, journal, is_checked=header["format"] >= CHECKED).events
 
 
 def _hash(header: dict[str, Any]) -> str:
@@ -227,7 +246,7 @@ def _check_vacant(folder: Path) -> None:
 
 def _journal_path(folder: Path) -> Path:
     """The journal, which must be there."""
-    if not (folder / JOURNAL).is_file():
+    if not os.path.lexists(folder / JOURNAL):
         raise FileNotFoundError(f"campaign {folder} has lost its {JOURNAL}; restore it from a copy")
     return folder / JOURNAL
 
@@ -236,10 +255,11 @@ def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / HEADER
     if not folder.is_dir():
         raise FileNotFoundError(f"no campaign at {folder}: there is no such folder; create it or check the path")
-    if not path.is_file():
-        raise ValueError(f"{folder} is not a campaign: it has no {HEADER}")
+    if not os.path.lexists(path):
+        raise ValueError(f"{folder} is not a campaign: it has no {HEADER}; check the path, or restore it from a copy")
+    content = read_plain(path, flags=NO_LINK)
     try:
-        header = json.loads(path.read_bytes().decode())
+        header = json.loads(content.decode())
         version = header["format"]
         if type(version) is not int:
             raise TypeError(f"format must be a whole number, got {version!r}")

@@ -4,8 +4,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, final
 
+from lobal.core.schema import FINITE, list_of, optional, real, table, whole
+
 INDUCING_NUMBERS = ("n_inducing", "n_gate_inducing")
 SEQUENCES = ("indices", "decisions", "outliers")  # fields of a step that are tuples, and lists in JSON
+
+
+_NUMBER, _VALUE, _NUMBERS = optional(whole()), real(-FINITE, FINITE, words=(None,)), list_of(whole())
+# A step as the journal has it; those of earlier versions lack the later entries.
+STEP = table(
+    {
+        **dict.fromkeys(("number", "size", "batch"), whole()),
+        "indices": _NUMBERS,
+        **dict.fromkeys(("gamma_1", "gamma_2", "validation_error", "noise", "attainable"), _VALUE),
+    },
+    **dict.fromkeys(("n_inducing", "n_gate_inducing", "labels", "check", "target"), _NUMBER),
+    trust=_VALUE,
+    decisions=list_of(table({})),
+    outliers=_NUMBERS,
+)
 
 
 @final
@@ -39,7 +56,10 @@ class Step:
 
     @staticmethod
     def from_fields(entries: Mapping[str, Any]) -> "Step":
-        """The step that `to_fields` took apart; other entries, such as an event's name, are passed over."""
+        """The step that `to_fields` took apart; other entries, such as an event's name, are passed over.
+
+        Entries that were read from a file have to be a `STEP`.
+        """
         known = {field.name: entries[field.name] for field in fields(Step) if field.name in entries}
         missing = [field.name for field in fields(Step) if field.default is MISSING and field.name not in known]
         if missing:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from lobal.core.checks import shown
-from lobal.core.files import explain, write_all, write_atomically
+from lobal.core.files import NO_LINK, explain, open_plain, write_all, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,6 @@ MOST_QUOTED = 4096  # bytes of an event that an error message quotes, so that la
 SEQ, CHECK = "seq", "check"
 CHECK_BYTES = 8  # of the hash
 CHECK_LENGTH = len(f', "{CHECK}": ""}}') + 2 * CHECK_BYTES  # characters at the end of a line
-NO_LINK = os.O_NOFOLLOW if os.name == "posix" else 0
 
 
 @final
@@ -41,12 +40,13 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, is_checked: bool) -> None:
-        content = path.read_bytes()
-        self.events, self._length = parse_journal(content, path, is_checked=is_checked)
         self._path, self._left = path, b""  # bytes that an append which failed may have left at the end
         # Every write goes to the end, wherever that is by then. The file is closed with this object, if not before.
-        self._handle = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | NO_LINK), "r+b", buffering=0)
+        self._handle = open_plain(path, os.O_RDWR | os.O_APPEND | NO_LINK)
         try:
+            self._handle.seek(0)
+            content = self._handle.read()
+            self.events, self._length = parse_journal(content, path, is_checked=is_checked)
             self._mend(content)
         except BaseException:
             self._handle.close()

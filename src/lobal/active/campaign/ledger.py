@@ -69,7 +69,8 @@ class Ledger:
                     )
             case {"event": "told", "points": list() as points, "labels": list() as labels}:
                 _check_numbers("points", points, len(self.entries))
-                if not labels or not _has_shape(labels, len(points), *np.shape(labels[0])):
+                width = [len(labels[0])] if labels and isinstance(labels[0], list) else []
+                if not labels or not _has_shape(labels, len(points), *width):
                     raise ValueError(f"expected {len(points)} labels of the same shape, got {shown(labels)}")
             case {"event": "failed", "points": list() as points}:
                 _check_numbers("points", points, len(self.entries))
@@ -160,9 +161,9 @@ def _check_numbers(name: str, numbers: Sequence[Any], end: int) -> None:
 
 
 def _has_shape(values: list[Any], *shape: int) -> bool:
-    """Whether nested lists hold numbers, in this shape."""
+    """Whether nested lists hold finite numbers, in this shape."""
     try:
         array = np.array(values)
     except ValueError:  # of different lengths
         return False
-    return array.shape == shape and (array.dtype.kind in "iuf" or array.size == 0)
+    return array.shape == shape and (array.size == 0 or (array.dtype.kind in "iuf" and bool(np.isfinite(array).all())))

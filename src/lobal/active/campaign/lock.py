@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, final
 
-from lobal.core.files import explain, write_all
+from lobal.core.files import NO_LINK, explain, open_plain, write_all
 
 if sys.platform != "win32":
     import fcntl
@@ -34,13 +34,13 @@ class Lock:
     Raises:
         BlockingIOError: another holder, in this process or another, has it.
         OSError: the file system cannot lock.
+        ValueError: the path is that of a link, a folder or a pipe.
     """
 
     def __init__(self, path: Path, guarded: str) -> None:
         if sys.platform == "win32":
             raise OSError(f"{guarded} cannot be opened for writing: this system has no flock; use Linux or macOS")
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        self._file: BinaryIO = os.fdopen(os.open(path, flags, 0o666), "a+b", buffering=0)
+        self._file: BinaryIO = open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_LINK)
         try:
             self._take(guarded)
         except BaseException as error:

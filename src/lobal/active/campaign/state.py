@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.campaign.folder import JOURNAL, Campaign
-from lobal.active.campaign.history import History, Step
+from lobal.active.campaign.history import STEP, History, Step
 from lobal.active.campaign.ledger import Event, Ledger, Observations
 from lobal.active.campaign.steps import Setup, StepState, create_campaign
 from lobal.active.candidates import Points
@@ -247,6 +247,10 @@ class CampaignState:
     def _replay(self, event: Event, campaign: Campaign, n_steps: int) -> None:
         """Bring an event of the past in force; densities before the last step do not matter any more."""
         self.ledger.check(event, len(self.candidates))
+        if event["event"] == "told":
+            self.candidates.labels(event["labels"], len(event["points"]), name="labels")
+        if event["event"] == "asked":
+            STEP(event.get("step"), "step")
         if len(self.history) == n_steps:
             self.density = self._density_after(event)
         self._apply(event)

@@ -8,19 +8,27 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.active.campaign.folder import CURRENT_FORMAT, JOURNAL, Campaign, step_name
+from lobal.active.campaign.folder import CURRENT_FORMAT, HEADER, JOURNAL, Campaign, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate, Validation
 from lobal.core.files import load_record
+from lobal.core.schema import FINITE, anything, read_from, table, text, whole
+from lobal.core.stored_tensors import StoredTensors
 
 logger = logging.getLogger(__name__)
 
+# What every header of the present format has; kinds check the rest.
+KIND = table({"kind": text()})
+ENTRIES = table({"settings": table({}, seed=whole(0, 2**64 - 1)), "candidates": KIND, "surrogate": KIND})
+FIRST_FORMAT = table({"settings": table({"model": table({})}), "memory_mapped": anything})
+WHAT = "the header of a campaign"
 NAMED_KINDS = 2  # the first format whose header names the kinds of candidates and surrogate
 CANDIDATES_FILE = "candidates.lobal"
 MODEL = "model"  # suffix of the files of models
@@ -71,8 +79,11 @@ class StepState:
     def load(campaign: Campaign, number: int, n_candidates: int) -> "StepState":
         """What a step left to the next; its model stays in its file."""
         tensors = load_record(campaign.step_path(number))[0]
-        if tensors["density"].shape != (n_candidates,):
-            raise ValueError(f"expected a density at {n_candidates} candidates, got {tuple(tensors['density'].shape)}")
+        stored = StoredTensors(tensors, N=n_candidates)
+        if not (stored.real("density", "N", least=0.0, most=FINITE) > 0).any():
+            raise ValueError("density must be above zero somewhere, got zeros only")
+        if "complexity" in stored:
+            stored.real("complexity", "N", least=0.0, most=FINITE)
         return StepState(
             number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
         )
@@ -126,16 +137,13 @@ def opened_setup(
     surrogate was given as its noise, if it was; a campaign that is only looked at does without it. On another device
     than before, if one is named.
     """
-    header, events = upgraded(campaign.header, campaign.events, campaign.path)
-    tensors = _candidates_record(campaign.path / header.get("candidates_file", CANDIDATES_FILE))
-    candidates: Candidates = resolved(CANDIDATES, header["candidates"]["kind"]).from_tensors(
-        tensors, header["candidates"], space
-    )
-    settings = header["surrogate"]
-    if settings.get("functions") and noise is None and not campaign.is_writable:
-        logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
-        settings = {**settings, "functions": []}
-    surrogate: Surrogate = resolved(SURROGATES, settings["kind"]).from_settings(settings, noise=noise)
+    header, events = checked_header(campaign)
+    file = campaign.path / header.get("candidates_file", CANDIDATES_FILE)
+    tensors, kind = _candidates_record(file), resolved(CANDIDATES, header["candidates"]["kind"])
+    with read_from(file, "the candidates of the campaign"):
+        kind.check_tensors(StoredTensors(tensors), header["candidates"])
+    candidates: Candidates = kind.from_tensors(tensors, header["candidates"], space)
+    surrogate = _surrogate(campaign, header["surrogate"], noise, candidates.n_columns)
     if device is not None:
         surrogate.use_device(device)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
@@ -144,6 +152,33 @@ def opened_setup(
     }
     validation = Validation(**parts) if parts else None
     return Setup(LearnerSettings.from_fields(header["settings"]), surrogate, candidates, validation), events
+
+
+def checked_header(campaign: Campaign) -> tuple[dict[str, Any], list[Event]]:
+    """Header and events in the present format; every entry of the header is what it must be, but for the surrogate's.
+
+    Raises:
+        ValueError: names the file and the entry, what was expected and what was got.
+    """
+    header, events = upgraded(campaign.header, campaign.events, campaign.path)
+    with read_from(campaign.path / HEADER, WHAT):
+        ENTRIES(header, "header")
+        resolved(CANDIDATES, header["candidates"]["kind"]).check_fields(header["candidates"])
+        LearnerSettings.from_fields(header["settings"])
+    return header, events
+
+
+def _surrogate(
+    campaign: Campaign, settings: Mapping[str, Any], noise: NoiseFunction | None, n_columns: int
+) -> Surrogate:
+    with read_from(campaign.path / HEADER, WHAT):
+        kind = resolved(SURROGATES, settings["kind"])
+        kind.check_settings(settings, n_columns)
+    if settings.get("functions") and noise is None and not campaign.is_writable:
+        logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
+        settings = {**settings, "functions": []}
+    surrogate: Surrogate = kind.from_settings(settings, noise=noise)
+    return surrogate
 
 
 def _candidates_record(path: Path) -> dict[str, Tensor]:
@@ -157,10 +192,13 @@ def _candidates_record(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: Surrogate) -> FittedSurrogate | None:
+def model_of_last_step(
+    campaign: Campaign, events: Sequence[Event], surrogate: Surrogate, candidates: Candidates
+) -> FittedSurrogate | None:
     """The model that the last step came from, if no label has come since.
 
-    None also if its file cannot be read, as after a change of versions: the model can be fitted again.
+    None also if its file cannot be read, as after a change of versions, or is one of other inputs: the model can be
+    fitted again.
     """
     names = [event["event"] for event in events]
     since = names[::-1].index("asked") if "asked" in names else len(names)
@@ -168,7 +206,10 @@ def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: S
     if "told" in names[len(names) - since :] or not path.exists():
         return None
     try:
-        return surrogate.load(path)
+        fitted, some = surrogate.load(path), candidates.inputs_at(torch.zeros(1, dtype=torch.long))
+        if not (np.isfinite(fitted.predict(some)).all() and np.isfinite(fitted.local_bandwidth(some)).all()):
+            raise ValueError("it predicts NaN")
+        return fitted
     except (ValueError, KeyError, TypeError) as error:
         logger.warning("%s cannot be read and is fitted again: %r", path, error)
         return None
@@ -177,9 +218,7 @@ def model_of_last_step(campaign: Campaign, events: Sequence[Event], surrogate: S
 def resolved(table: Mapping[str, str], kind: object) -> Any:  # noqa: ANN401 - a class or a function
     """What the table names under this kind, imported."""
     if not isinstance(kind, str) or kind not in table:
-        raise ValueError(
-            f"the campaign's header must name one of {sorted(table)}, got {kind!r}; restore it from a copy"
-        )
+        raise ValueError(f"kind must be one of {sorted(table)}, got {kind!r}")
     module, _, name = table[kind].partition(":")
     return getattr(import_module(module), name)
 
@@ -189,10 +228,18 @@ def upgraded(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and events of any format as those of the current one."""
     if header["format"] >= NAMED_KINDS:
-        return dict(header), events
-    if "kind" in header:
-        earlier: tuple[dict[str, Any], list[dict[str, Any]]] = resolved(EARLIER, header["kind"])(header, events, folder)
-        return earlier
+        # Nothing but an upgrade says which file has the candidates.
+        return {name: value for name, value in header.items() if name != "candidates_file"}, events
+    with read_from(folder / HEADER, WHAT):
+        if "kind" not in header:
+            FIRST_FORMAT(header, "header")
+            return _from_first_format(header), events
+        upgrade = resolved(EARLIER, header["kind"])
+    earlier: tuple[dict[str, Any], list[dict[str, Any]]] = upgrade(header, events, folder)
+    return earlier
+
+
+def _from_first_format(header: Mapping[str, Any]) -> dict[str, Any]:
     settings = {"functions": [], "shrink_inducing": False, **header["settings"]}
     rest = {name: settings.pop(name) for name in ("functions", "shrink_inducing")}
     return {
@@ -200,4 +247,4 @@ def upgraded(
         "candidates": {"kind": "array", "memory_mapped": header["memory_mapped"]},
         "surrogate": {"kind": "mixture", "options": settings.pop("model"), **rest},
         "settings": settings,
-    }, events
+    }

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from lobal.core.arrays import Bandwidths, resolve_device
 from lobal.core.files import load_record, save_record
+from lobal.core.schema import optional, read_from, real, table, text, whole
+from lobal.core.stored_tensors import StoredTensors, check_memory
 from lobal.core.superior_density import local_bandwidth, local_complexity
 from lobal.mixture.analytic.gate_fit import Channel
 from lobal.molecules.field.gate import GateFeatures, MolecularGate
@@ -25,7 +27,7 @@ from lobal.molecules.field.mixture import mixed_prediction
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RADIAL_KERNELS, radial_kernel_named
 from lobal.molecules.geometry.descriptor import Positions, describe
-from lobal.molecules.geometry.trajectory import Trajectory, check_species
+from lobal.molecules.geometry.trajectory import HEAVIEST, Trajectory, check_species
 
 KIND = "force field"  # of the file
 GATE_KIND = "ordinal"
@@ -35,6 +37,20 @@ LEARNED = "learned"  # an optional tensor of files
 FINGERPRINT_BYTES = 8  # two of a million configurations have the same one with a probability of 3e-8
 # delta of files that do not name it: the paper's for malonaldehyde, two angles of rotation (Sec. 5.2).
 INTRINSIC_DIMENSION = 2.0
+LOOKED_AT = 4  # configurations that predictions of a file are checked at
+FIELDS = table(
+    {
+        "radial": text(*RADIAL_KERNELS),
+        "labels": text(*Labels.__members__),
+        "gate": optional(text(GATE_KIND)),
+        "about": table(
+            {},
+            configurations=whole(),
+            dimension=real(1e-6, 1e6),
+            errors=optional(table({}, force_rmse=real(0.0, words=(None,)))),
+        ),
+    }
+)
 ABOUT_GATES = ("shares", "gate_width", "gate_scale")
 GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
 
@@ -161,7 +177,7 @@ class ForceField:
             FileNotFoundError: there is no such file.
             ValueError: the file holds something else, or a newer lobal wrote it.
         """
-        if not Path(path).is_file():
+        if not Path(path).exists():
             raise FileNotFoundError(f"there is no file {os.fspath(path)}")
         tensors, fields = load_record(path)
         if fields.get("kind") != KIND or not {*OWN_TENSORS, "shared", "permutations"} <= tensors.keys():
@@ -169,13 +185,24 @@ class ForceField:
                 f"{os.fspath(path)!r} is a file of lobal, but not a force field; load models with "
                 "MixtureRegressor.load and campaigns with ActiveLearner.load"
             )
-        if fields["version"] > VERSION or fields["gate"] not in (None, GATE_KIND):
+        version, gate = fields.get("version"), fields.get("gate")
+        if not isinstance(version, int) or version > VERSION or gate not in (None, GATE_KIND):
             raise ValueError(
-                f"{os.fspath(path)!r} is a force field of version {fields['version']}, gate {fields['gate']!r}; this "
+                f"{os.fspath(path)!r} is a force field of version {version!r}, gate {gate!r}; this "
                 f"lobal reads version {VERSION}, gates None and {GATE_KIND!r}; install a newer lobal"
             )
+        with read_from(path, "a force field"):
+            force_field = cls._assembled(tensors, fields, resolve_device(device))
+            force_field._check_predictions()
+        return force_field
+
+    @classmethod
+    def _assembled(cls, tensors: dict[str, Tensor], fields: dict[str, Any], device: torch.device) -> "ForceField":
+        """The force field of a file, if its tensors fit together."""
+        FIELDS(fields, "fields")
+        _check_tensors(StoredTensors(tensors), Labels[fields["labels"]], has_gate=fields["gate"] is not None)
         learned = tensors.pop(LEARNED, None)  # compared on the CPU
-        tensors = {name: part.to(resolve_device(device)) for name, part in tensors.items()}
+        tensors = {name: part.to(device) for name, part in tensors.items()}
         radial, shared = radial_kernel_named(fields["radial"]), tensors["shared"]
         return cls(
             **{name: tensors[name] for name in OWN_TENSORS},
@@ -185,6 +212,12 @@ class ForceField:
             gate=None if fields["gate"] is None else _gate_from(tensors, len(tensors["bandwidths"])),
             learned=learned,
         )
+
+    def _check_predictions(self) -> None:
+        """Refuse a force field that does not predict numbers where it has learned."""
+        prediction, width = self.predict_local(self.positions[:LOOKED_AT])
+        if not all(np.isfinite(part).all() for part in (*prediction, 1.0 if width is None else np.log(width))):
+            raise ValueError("its predictions must be finite, got NaN or infinity")
 
 
 class Errors(NamedTuple):
@@ -245,6 +278,29 @@ def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
     features, channel = gate.features, gate.channel
     kept = (features.points, features.width, gate.scale, channel.mean, channel.whitened_mean)
     return dict(zip(GATE_TENSORS, kept, strict=True))
+
+
+def _check_tensors(stored: StoredTensors, labels: Labels, *, has_gate: bool) -> None:
+    """Refuse tensors of a file that do not fit together."""
+    stored.check_one_type()
+    N = len(stored.whole("species", "N", least=0, most=HEAVIEST))
+    n, D = len(stored.real("positions", "n N 3")), N * (N - 1) // 2
+    stored.sizes |= {"D": D, "labels": n * labels.width(N)}
+    g = len(stored.whole("permutations", "g N", least=0, most=N - 1))
+    stored.real("shared", "D", positive=True)
+    L = len(stored.ascending("bandwidths", "L"))
+    stored.real("weights", "L labels")
+    stored.real("constants", "L")
+    check_memory(L * n * g * D, "its predictor")
+    if LEARNED in stored:
+        stored.whole(LEARNED, "k", least=-(2**63), most=2**63 - 1)
+    if has_gate:
+        m = len(stored.real("gate.points", "m D"))
+        check_memory(m * m + m * g * D, "its gate")
+        stored.real("gate.width", "", positive=True)
+        stored.real("gate.scale", "", positive=True)
+        stored.real("gate.mean", "")
+        stored.real("gate.whitened_mean", "m")
 
 
 def _gate_from(tensors: dict[str, Tensor], n_experts: int) -> MolecularGate:

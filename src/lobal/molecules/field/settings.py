@@ -6,12 +6,37 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, final
 
+from lobal.core.schema import Check, flag, list_of, optional, positive, table, text, whole
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import radial_kernel_named
 
 # sigma_l by Sigma_E: half octaves. Sigma_E suits some hundred configurations, and more ask for less: 0.5 at 2048.
 BANDWIDTHS = tuple(2.0 ** (0.5 * step) for step in range(-5, 3))
 ANISOTROPIES = ("tied", "free")
+GATE = ("inducing", "widths", "scales")  # entries of version 0.1.0
+# Entries of files; `ForceFieldSettings` checks the rest.
+_WORD, _NUMBER, _LADDER = optional(text()), whole(1), list_of(positive())
+_SHARED: dict[str, Check] = {"kernel": text(), "mixture": flag, "bandwidths": _LADDER, "noise": positive()}
+FIELDS = table(
+    {},
+    **_SHARED,
+    **dict.fromkeys(("labels", "anisotropy", "device"), _WORD),
+    inducing=optional(_NUMBER),
+    **dict.fromkeys(("anisotropy_size", "anisotropy_folds", "gate_inducing"), _NUMBER),
+    **dict.fromkeys(("gate_widths", "gate_scales"), _LADDER),
+    shared_bandwidth=optional(_LADDER),
+)
+EARLIER_FIELDS = table(
+    {
+        **dict.fromkeys(("inducing", "folds"), _NUMBER),
+        "labels": text(),
+        "sparse": optional(_NUMBER),
+        "anisotropic": flag,
+        "gate": table({}, inducing=_NUMBER, widths=_LADDER, scales=_LADDER),
+    },
+    **_SHARED,
+    device=_WORD,
+)
 
 
 @final
@@ -71,7 +96,12 @@ class ForceFieldSettings:
 
     @classmethod
     def from_fields(cls, entries: Mapping[str, Any]) -> "ForceFieldSettings":
-        """The settings from the dictionary of their fields, or from that of a campaign that version 0.1.0 wrote."""
+        """The settings from the dictionary of their fields, or from that of a campaign that version 0.1.0 wrote.
+
+        Raises:
+            ValueError: an entry is of the wrong kind or out of range.
+        """
+        (EARLIER_FIELDS if isinstance(entries, Mapping) and "gate" in entries else FIELDS)(entries, "settings")
         values = {each.name: entries[each.name] for each in fields(cls) if each.name in entries}
         if "gate" in entries:  # version 0.1.0 had some under other names
             values |= {
@@ -80,7 +110,7 @@ class ForceFieldSettings:
                 "anisotropy": "tied" if entries["anisotropic"] else None,
                 "anisotropy_size": entries["inducing"],
                 "anisotropy_folds": entries["folds"],
-                **{f"gate_{name}": value for name, value in entries["gate"].items()},
+                **{f"gate_{name}": entries["gate"][name] for name in GATE if name in entries["gate"]},
             }
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return cls(**values | lists)

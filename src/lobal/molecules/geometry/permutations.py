@@ -53,6 +53,8 @@ def check_group(permutations: Int[Tensor, "..."]) -> None:
     """Raise a ValueError unless rows of atom numbers are a group, with the identity first and no row twice."""
     if permutations.ndim != 2 or 0 in permutations.shape:
         raise ValueError(f"permutations must have shape (g, N), got {tuple(permutations.shape)}")
+    if len(permutations) > LARGEST_GROUP:
+        raise ValueError(f"a group must have at most {LARGEST_GROUP} permutations, got {len(permutations)}")
     wrong = (permutations.sort(1).values != identity(permutations.shape[1], permutations.device)).any(1)
     if wrong.any():
         row = int(wrong.nonzero()[0])

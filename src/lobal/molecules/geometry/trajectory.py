@@ -9,7 +9,6 @@ read by ASE, in its units, eV and Angstrom.
 import io
 import logging
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +21,10 @@ from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from lobal.core.archives import read_npz
 from lobal.core.arrays import resolve_device
-from lobal.core.files import write_atomically
+from lobal.core.checks import shown
+from lobal.core.files import open_plain, write_atomically
 from lobal.molecules.field.labels import LabelledMolecules
 from lobal.molecules.geometry.descriptor import Positions, descriptors
 from lobal.molecules.geometry.units import ENERGIES, LENGTHS, is_same_unit, unit_named
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 # One trajectory in so many is set aside where there are several.
 TRAJECTORIES_PER_VALIDATION = 5
+HEAVIEST = 118  # atomic number
 SAME_PLACE = 1e-4  # Angstrom: files round positions to less, and no two frames of a trajectory are as close
 # Names of the arrays in npz files, by those of the sgdml package.
 SGDML = {name: name for name in ("R", "E", "F", "z")}
@@ -96,14 +98,14 @@ def read_trajectory(
             its units are not known.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     logger.info("reading %s", path)
     arrays, unit = _read_npz(path) if path.suffix.lower() == ".npz" else _read_with_ase(path)
     try:
         return _trajectory(arrays, str(path), _energy_unit(arrays, energy_unit, unit), labelled=labelled)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {error}; correct the file, or leave such configurations out") from error
 
 
 def write_configurations(path: Path, trajectory: Trajectory) -> Path:
@@ -111,19 +113,36 @@ def write_configurations(path: Path, trajectory: Trajectory) -> Path:
 
     The suffix is added to the path, which is returned. The file appears whole or not at all.
     """
-    content, numbers = io.BytesIO(), trajectory.species.numpy()
     try:
-        from ase import Atoms
-        from ase.io import write
+        import ase  # noqa: F401 - only asked for
     except ImportError:
         file = path.with_suffix(".npz")
-        np.savez(content, R=trajectory.R.numpy(), z=numbers, r_unit="Ang")
     else:
-        file, text = path.with_suffix(".xyz"), io.StringIO()
-        write(text, [Atoms(numbers, R) for R in trajectory.R.numpy()], format="extxyz")
-        content.write(text.getvalue().encode())
-    write_atomically(file, content.getvalue())
+        file = path.with_suffix(".xyz")
+    write_atomically(file, _positions_content(trajectory, file.suffix))
     return file
+
+
+def holds_positions_only(path: Path) -> bool:
+    """Whether a file is one that `write_configurations` wrote, to which nothing was added."""
+    try:
+        return path.read_bytes() == _positions_content(read_trajectory(path, labelled=False), path.suffix)
+    except ValueError:
+        return False
+
+
+def _positions_content(trajectory: Trajectory, suffix: str) -> bytes:
+    R, numbers = trajectory.R.numpy(), trajectory.species.numpy()
+    if suffix == ".npz":
+        content = io.BytesIO()
+        np.savez(content, R=R, z=numbers, r_unit="Ang")
+        return content.getvalue()
+    from ase import Atoms
+    from ase.io import write
+
+    text = io.StringIO()
+    write(text, [Atoms(numbers, each) for each in R], format="extxyz")
+    return text.getvalue().encode()
 
 
 def check_species(expected: Int[Tensor, " N"], got: Int[Tensor, " M"], source: str) -> None:
@@ -168,20 +187,14 @@ def matched(
 
 def _read_npz(path: Path) -> tuple[dict[str, ndarray], str | None]:
     """The arrays of a file by sgdml's names, and the unit of energies where the file need not name it."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            there = file.files
-            names = next((each for each in (SGDML, RMD17) if {each["R"], each["z"]} <= {*there}), {})
-            arrays = {name: file[its] for name, its in (names | ABOUT).items() if its in there}
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} cannot be read as an npz file of plain arrays, though it is named like one"
-        ) from error
+    found, there = read_npz(path, [*SGDML.values(), *RMD17.values(), *ABOUT.values()])
+    names = next((each for each in (SGDML, RMD17) if {each["R"], each["z"]} <= {*there}), {})
     if not names:
         raise ValueError(
             f"{path} must hold arrays {', '.join(SGDML.values())} or {', '.join(RMD17.values())}, "
-            f"got {', '.join(there) or 'none'}"
+            f"got {', '.join(there)[:200] or 'none'}; write it anew with these names"
         )
+    arrays = {name: found[its] for name, its in (names | ABOUT).items() if its in found}
     return arrays, "kcal/mol" if names is RMD17 else None
 
 
@@ -205,25 +218,37 @@ def _read_with_ase(path: Path) -> tuple[dict[str, ndarray], str]:
         from ase.io import read
     except ImportError as error:
         raise ValueError(f"{path.suffix} files are read by ASE: pip install 'lobal[molecules]', or use npz") from error
+    open_plain(path).close()
     try:
         frames: Any = read(path, index=":")
     except Exception as error:  # ASE has no error of its own for a file that it cannot make sense of
-        raise ValueError(f"{path} cannot be read by ASE: {error or type(error).__name__}") from error
+        reason = str(error)[:500] or type(error).__name__
+        raise ValueError(f"{path} cannot be read by ASE: {reason}; restore it from a copy or correct it") from error
     _check_frames(frames, path)
     arrays = {"z": frames[0].numbers, "R": np.stack([frame.positions for frame in frames])}
     results = [{} if frame.calc is None else frame.calc.results for frame in frames]  # where ASE keeps labels
     for name, label in (("E", "energy"), ("F", "forces")):
         missing = [row for row, result in enumerate(results) if label not in result]
         if not missing:
-            arrays[name] = np.stack([result[label] for result in results])
+            arrays[name] = _stacked([result[label] for result in results], label, path)
         elif len(missing) < len(frames):
             raise ValueError(f"configuration {missing[0]} of {path} has no {label}, others have; leave it out")
     return arrays, "eV"
 
 
+def _stacked(values: list[Any], label: str, path: Path) -> ndarray:
+    shapes = [np.shape(value) for value in values]
+    if others := [row for row, shape in enumerate(shapes) if shape != shapes[0]]:
+        raise ValueError(
+            f"configuration {others[0]} of {path} has {label} of shape {shapes[others[0]]}, the first {shapes[0]}; "
+            "correct it or leave it out"
+        )
+    return np.stack(values)
+
+
 def _check_frames(frames: Sequence[Any], path: Path) -> None:
     if not frames:
-        raise ValueError(f"{path} holds no configurations")
+        raise ValueError(f"{path} holds no configurations; give a file with some")
     for row, frame in enumerate(frames):
         if frame.numbers.tolist() != frames[0].numbers.tolist():
             raise ValueError(
@@ -231,7 +256,9 @@ def _check_frames(frames: Sequence[Any], path: Path) -> None:
                 f"the first {frames[0].get_chemical_formula(mode='reduce')}; one file per molecule and order of atoms"
             )
         if frame.pbc.any():
-            raise ValueError(f"configuration {row} of {path} is periodic; these force fields are of single molecules")
+            raise ValueError(
+                f"configuration {row} of {path} is periodic; force fields are of single molecules, leave it out"
+            )
 
 
 def _trajectory(arrays: dict[str, ndarray], source: str, energy_unit: str, *, labelled: bool) -> Trajectory:
@@ -245,6 +272,8 @@ def _trajectory(arrays: dict[str, ndarray], source: str, energy_unit: str, *, la
         )
     species = _species(arrays["z"])
     N, shape, number = len(species), arrays["R"].shape, arrays.get("traj", np.array(0))
+    if number.dtype.kind not in "iuf" or not np.isfinite(number).all() or np.abs(number).max(initial=0) > 2**53:
+        raise ValueError(f"traj must be whole numbers of trajectories, got {shown(number)}")
     if len(shape) != 3 or shape[1:] != (N, 3) or shape[0] == 0:
         raise ValueError(f"positions must have shape (n, {N}, 3) for {N} atoms, got {shape}")
     if labelled and not {"E", "F"} & arrays.keys():
@@ -270,11 +299,15 @@ def _trajectory(arrays: dict[str, ndarray], source: str, energy_unit: str, *, la
 def _species(values: ndarray) -> Int[Tensor, " N"]:
     """Atomic numbers, given once or for every configuration."""
     rows = np.atleast_2d(values)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ValueError(f"species must be one row of atomic numbers, got shape {values.shape}")
     different = np.flatnonzero((rows != rows[0]).any(1))
     if len(different) > 0:
         raise ValueError(f"several molecules: the atoms of configuration {different[0]} are not the first's")
     if rows.dtype.kind not in "iu" and not (rows.dtype.kind == "f" and (rows == rows.round()).all()):
         raise ValueError(f"species must be atomic numbers, got {rows[0].tolist()}")
+    if rows.min() < 0 or rows.max() > HEAVIEST:
+        raise ValueError(f"species must be atomic numbers up to {HEAVIEST}, got {rows[0].tolist()}")
     return torch.from_numpy(rows[0].astype(np.int64))
 
 
