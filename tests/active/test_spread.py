@@ -229,11 +229,11 @@ def test_the_share_of_check_points_is_that_of_exploration_over_all_steps() -> No
 
 def test_constant_complexity_leaves_the_local_one_out() -> None:
     X = np.sort(sample(2000, 1), axis=0)
-    y = np.sin(2.0 * np.pi * 4.0 / (X[:, 0] + 0.1))
+    y = chirp(X)
     shares = {}
     for complexity in ("local", "constant"):
         learner = ActiveLearner(Pool(X), seed=0, complexity=complexity)
-        for n in (60, 60, 60):
+        for n in (100, 40, 40):
             batch = learner.ask(n)
             learner.tell(batch, y[batch])
         shares[complexity] = float((learner.labelled.X[:, 0] < 0.25).mean())

@@ -40,3 +40,9 @@ def test_the_first_stays_unless_a_later_one_is_better_beyond_chance() -> None:
     assert best_of([REFERENCE, hardly, clearly, more]) == 3
     assert best_of([REFERENCE, more, clearly]) == 1
     assert best_of([REFERENCE, clearly], standard_errors=10.0) == 0
+
+
+def test_rounding_errors_are_no_gain() -> None:
+    losses = torch.linspace(1.0, 2.0, 50, dtype=torch.float64)
+    assert not is_better(losses * (1.0 - 1e-15), losses)
+    assert is_better(losses * (1.0 - 1e-9), losses)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+ROUNDING = 1e-12  # of losses that are computed in two ways, relative to their mean
+
 
 def standard_error(values: Float[Tensor, " n"]) -> float:
     """Standard error of the mean; infinite for a single value."""
@@ -22,9 +24,10 @@ def is_better(
     """Whether the mean gain, reference minus loss at the same n points, exceeds both thresholds.
 
     `standard_errors` is a threshold in standard errors of the mean gain, `least` the smallest gain worth a change.
+    Rounding errors of the losses are none.
     """
     gain = reference - loss
-    return gain.mean().item() > max(standard_errors * standard_error(gain), least)
+    return gain.mean().item() > max(standard_errors * standard_error(gain), least, ROUNDING * loss.abs().mean().item())
 
 
 def best_of(losses: Sequence[Float[Tensor, " n"]], *, standard_errors: float = 1.0) -> int:

@@ -211,12 +211,11 @@ def _cell(value: object) -> object:
 def _without_marks(columns: Columns) -> dict[str, ndarray]:
     """Columns of text as they were before `_cell` marked what looks like a formula."""
     unmarked = {MARKED.sub("", name, count=1): column for name, column in columns.items()}
-    return {
-        name: np.array(
-            [MARKED.sub("", text, count=1) if text[:1] == "'" else text for text in column.tolist()], dtype=str
-        )
-        for name, column in unmarked.items()
-    }
+    return {name: np.array([_unmarked(text) for text in column], dtype=object) for name, column in unmarked.items()}
+
+
+def _unmarked(text: str) -> str:
+    return MARKED.sub("", text, count=1) if text[:1] == "'" else text
 
 
 def _parquet_content(columns: Columns) -> bytes:
