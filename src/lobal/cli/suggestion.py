@@ -60,8 +60,6 @@ def suggest(request: Request) -> Suggestion:
         ValueError: the files do not fit together, or hold too few points; the message says what to do.
     """
     pool, labels, name = read_table(request.pool), read_table(request.labels), request.identifier
-    if not len(pool):
-        raise ValueError(f"{pool.source} has no rows; it must hold all candidates, labelled or not")
     inputs = input_columns(pool, target=request.target, identifier=name, chosen=request.inputs)
     X = pool.matrix(inputs)
     index = Index(pool, inputs, name)

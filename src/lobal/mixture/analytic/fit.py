@@ -21,16 +21,16 @@ from lobal.mixture.start import Start, with_known_noise
 def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) -> FittedMixture:
     """A mixture with an ordinal gate."""
     fit = fit_exact if start.settings.exact else fit_sparse
-    points, k = data.for_training(), _neighbours(start)
-    if k is not None:
-        start = better_start(points, start, k=k)
+    points, is_tuned = data.for_training(), start.settings.adaptive and start.settings.pilot
+    if is_tuned:
+        start = better_start(points, start)
     first = fit(data, start, progress)._replace(start=start)
     best = first
     if start.rougher is not None:
         rougher = fit(data, start.rougher, progress)._replace(start=start.rougher)
         best = min(first, rougher, key=_left_out_error)
-    ruler = None if best is first else first.mixture.ruler
-    if k is not None:
+    ruler, k = None if best is first else first.mixture.ruler, analytic_settings(start.settings).neighbours
+    if is_tuned and k is not None:
         hyperparameters = with_known_noise(first.hyperparameters, points)
         ruler = neighbourhood_ruler(points, start, hyperparameters, first.mixture.bandwidths, k=k) or ruler
     return best._replace(mixture=replace(best.mixture, other_ruler=ruler))
@@ -39,9 +39,3 @@ def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) ->
 def _left_out_error(fitted: FittedMixture) -> float:
     assert fitted.residual is not None  # which the analytic engine computes
     return fitted.residual.square().mean().item()
-
-
-def _neighbours(start: Start) -> int | None:
-    """From how many neighbours labels are predicted; None if bandwidths, or all settings, are given."""
-    is_tuned = start.settings.adaptive and start.settings.pilot
-    return analytic_settings(start.settings).neighbours if is_tuned else None

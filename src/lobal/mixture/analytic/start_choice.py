@@ -19,6 +19,7 @@ from lobal.experts.leave_one_out import relative_weights
 from lobal.mixture.analytic.gate_choice import MOST_COMPARED, cross_fitted_gate
 from lobal.mixture.analytic.preparation import GATE_WIDTHS, analytic_settings, with_training_weights
 from lobal.mixture.analytic.ruler import predictions_from_neighbours
+from lobal.mixture.analytic.settings import NEIGHBOURS
 from lobal.mixture.analytic.training import utilities
 from lobal.mixture.gate import gated_mean
 from lobal.mixture.ladder import in_use
@@ -37,17 +38,17 @@ class Explained(NamedTuple):
     shares: Float[Tensor, " L"]  # of the labels, by bandwidth
 
 
-def better_start(points: LabelledSet, start: Start, *, k: int) -> Start:
+def better_start(points: LabelledSet, start: Start) -> Start:
     """The start, or one with little noise and the bandwidths in use if that predicts labels better.
 
-    Labels are predicted from their k nearest neighbours.
+    Labels are predicted from their nearest neighbours.
     """
     quieter = start.quieter(points)
     if quieter is None:
         return start
     rows = torch.randperm(len(points), generator=start.generator)[:MOST_COMPARED].to(points.y.device)
     ladder = wide_ladder(start.settings.bandwidths)
-    little, much = (_explained(points, rows, each, ladder, k) for each in (quieter, start))
+    little, much = (_explained(points, rows, each, ladder) for each in (quieter, start))
     if not is_better(little.loss, much.loss, standard_errors=STANDARD_ERRORS):
         return start
     return quieter.with_bandwidths(in_use(ladder, little.shares))
@@ -60,11 +61,11 @@ def wide_ladder(bandwidths: Bandwidths) -> Float[Tensor, " longer"]:
     return torch.arange(first, last + 1, dtype=bandwidths.dtype, device=bandwidths.device).mul(ratio).exp()
 
 
-def _explained(points: LabelledSet, rows: Int[Tensor, " m"], start: Start, ladder: Bandwidths, k: int) -> Explained:
+def _explained(points: LabelledSet, rows: Int[Tensor, " m"], start: Start, ladder: Bandwidths) -> Explained:
     training = analytic_settings(start.settings)
     compared = with_training_weights(points[rows], training)
     hyperparameters = with_known_noise(start.hyperparameters, points)
-    predictions = predictions_from_neighbours(points, rows, start, hyperparameters, ladder, k=k)
+    predictions = predictions_from_neighbours(points, rows, start, hyperparameters, ladder, k=NEIGHBOURS)
     given = start.settings.gate_bandwidth
     features = start.gate_features(compared, GATE_WIDTH * start.global_bandwidth if given is None else given)
     weights = cross_fitted_gate(features, compared, utilities(predictions, compared.y, training), training)
