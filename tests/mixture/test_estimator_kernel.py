@@ -69,4 +69,4 @@ def test_local_bandwidths_are_measured_by_gaussian_experts(rough: MixtureRegress
 
 
 def test_local_bandwidths_of_a_kernel_that_is_given_are_its_own() -> None:
-    assert quick(kernel="matern52").fit(x, kinks(x)).mixture_.other_ruler is None
+    assert quick(kernel="matern52", neighbours=None).fit(x, kinks(x)).mixture_.other_ruler is None

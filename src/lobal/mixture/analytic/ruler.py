@@ -67,5 +67,12 @@ def predictions_from_neighbours(
     k: int,
 ) -> LeaveOneOut:
     """Predictions of some labels from their k nearest others, with every bandwidth of the ladder."""
-    shape = {"bandwidths": bandwidths, "shared_bandwidth": start.shared_bandwidth, "kernel": start.kernel}
-    return leave_one_out_from_nearest(points, rows, hyperparameters, k=k, **shape)
+    return leave_one_out_from_nearest(
+        points,
+        rows,
+        hyperparameters,
+        k=k,
+        bandwidths=bandwidths,
+        shared_bandwidth=start.shared_bandwidth,
+        kernel=start.kernel,
+    )
