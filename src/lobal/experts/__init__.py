@@ -7,6 +7,7 @@ Start with `interface.py`.
 - `fitc.py`: sparse experts in closed form (FITC)
 - `exact.py`: exact experts, groups of neighbouring labels
 - `leave_one_out.py`: predictions of every label from the others, in closed form
+- `nearest.py`: the same from a few neighbours of the label alone
 - `global_expert.py`: one Gaussian process by marginal likelihood, from which training starts
 - `features.py`: features of the training inputs, stored or recomputed in parts
 """
