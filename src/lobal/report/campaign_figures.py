@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from numpy import ndarray
+from scipy.integrate import trapezoid
 
 from lobal.active.learner import ActiveLearner
 from lobal.report.figures import ACCENT, DATA, LINES, PREDICTION, TRUTH
@@ -139,7 +140,7 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
         (landscape.training_density, TRUTH, "training density $p_k$"),
         (landscape.superior_density, PREDICTION, "superior training\ndensity"),
     ):
-        area = np.trapezoid(values[order], x[order])
+        area = trapezoid(values[order], x[order])
         axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
     axes.set(xlabel=landscape.names[0], ylabel="density", ylim=(0.0, None))
     axes.margins(x=0.01)
