@@ -7,8 +7,8 @@ INSTALLED := $(VENV)/.installed
 # An environment for every interpreter: make newest PYTHON=python3.13 leaves that of another one alone.
 LOWEST := .venv-lowest-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
-# torch of the newest environment. PyPI's wheels for Linux on x86 depend on CUDA: gigabytes that the tests do not use. The
-# version of constraints.txt is the one that mirrors with CPU builds have; TORCH=torch installs the newest one.
+# torch of the newest environment is that of constraints.txt: pip finds a CPU build of it where one is offered, while the newest
+# wheels for Linux bring CUDA with them, gigabytes that the tests do not use. TORCH=torch installs the newest.
 TORCH ?= $(shell grep '^torch==' constraints.txt)
 
 .PHONY: venv demo test lowest newest check format docs-numbers mutants faults clean
