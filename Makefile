@@ -1,10 +1,17 @@
 # Every target sets itself up on a fresh machine that has Python (3.11 or newer) and make.
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# An environment for every interpreter: make newest PYTHON=python3.13 leaves that of another one alone.
+LOWEST := .venv-lowest-$(notdir $(PYTHON))
+NEWEST := .venv-newest-$(notdir $(PYTHON))
+# torch of the newest environment is that of constraints.txt: pip finds a CPU build of it where one is offered, while the newest
+# wheels for Linux bring CUDA with them, gigabytes that the tests do not use. TORCH=torch installs the newest.
+TORCH ?= $(shell grep '^torch==' constraints.txt)
 
-.PHONY: venv demo test check format docs-numbers mutants faults clean
+.PHONY: venv demo test lowest newest check format docs-numbers mutants faults clean
 
 venv: $(INSTALLED)
 
@@ -18,7 +25,23 @@ demo: venv
 
 # One thread a process: two processes that start two threads each spend a third of the time waiting for each other.
 test: venv
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS)
+
+# The tests with the lowest versions that pyproject.toml allows. Needs Python 3.11 or 3.12: some of these versions have no
+# wheels for later ones.
+lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --numprocesses $(JOBS)
+
+$(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[test]'
+	touch $@
+
+# The tests with the newest versions. They change without notice, so the environment is brought up to date at every call.
+newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager '$(TORCH)' --editable '.[test]'
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest --numprocesses $(JOBS)
 
 check: venv
 	$(BIN)/ruff format --check .
@@ -45,4 +68,4 @@ faults: venv
 	LOBAL_FAULTS=long OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest* .venv-newest* out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

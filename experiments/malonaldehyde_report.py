@@ -142,7 +142,7 @@ def _easiest_path(E: Float[ndarray, "k k"], start: tuple[int, int], end: tuple[i
         cost = math.hypot(*move) * 0.5 * (resistance.ravel()[number] + resistance.ravel()[there])
         edges.append(np.stack([number, there, cost], -1).reshape(-1, 3))
     first, second, cost = np.concatenate(edges).T
-    graph = coo_array((cost, (first.astype(int), second.astype(int))), shape=(k * k, k * k))
+    graph = coo_array((cost, (first.astype(np.int32), second.astype(np.int32))), shape=(k * k, k * k))
     before = dijkstra(graph.tocsr(), directed=False, indices=number[start], return_predecessors=True)[1]
     path = [int(number[end])]
     while path[-1] != number[start]:

@@ -11,6 +11,7 @@ from gpytorch.variational import (
     MeanFieldVariationalDistribution,
     VariationalStrategy,
 )
+from scipy.integrate import trapezoid
 from torch import Tensor
 
 from lobal.core.linalg import SMALLEST_JITTER
@@ -185,7 +186,7 @@ def test_expected_log_likelihood_agrees_with_integration() -> None:
     nodes, weights = np.polynomial.hermite_e.hermegauss(7)
     f = np.linspace(-15.0, 15.0, 200_001)
     inner = [
-        np.trapezoid(np.exp(-0.5 * ((y - f) ** 2 / noise + (f - centre) ** 2 / unexplained)), f)
+        trapezoid(np.exp(-0.5 * ((y - f) ** 2 / noise + (f - centre) ** 2 / unexplained)), f)
         / (2.0 * np.pi * np.sqrt(noise * unexplained))
         for centre in mean + np.sqrt(uncertainty) * nodes
     ]

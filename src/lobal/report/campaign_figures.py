@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from numpy import ndarray
+from scipy.integrate import trapezoid
 
 from lobal.active.learner import ActiveLearner
 from lobal.report.figures import ACCENT, DATA, LINES, PREDICTION, TRUTH
@@ -139,7 +140,7 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
         (landscape.training_density, TRUTH, "training density $p_k$"),
         (landscape.superior_density, PREDICTION, "superior training\ndensity"),
     ):
-        area = np.trapezoid(values[order], x[order])
+        area = trapezoid(values[order], x[order])
         axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
     axes.set(xlabel=landscape.names[0], ylabel="density", ylim=(0.0, None))
     axes.margins(x=0.01)
@@ -259,8 +260,9 @@ def _number_logarithmic(axis: Axis) -> None:
 def logarithmic_ticks(lower: float, upper: float) -> list[float]:
     """1, 2 and 5 of every decade; over more than two decades only 1; evenly spaced within a small part of a decade."""
     subs = (1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)
-    for locator in (LogLocator(subs=subs), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])):
-        ticks = [float(tick) for tick in locator.tick_values(lower, upper) if lower <= tick <= upper]
+    logarithmic = np.outer(LogLocator().tick_values(lower, upper), subs).ravel()
+    for values in (logarithmic, MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(lower, upper)):
+        ticks = [float(tick) for tick in values if lower <= tick <= upper]
         if len(ticks) >= FEWEST_TICKS:
             break
     return ticks

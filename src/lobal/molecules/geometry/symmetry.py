@@ -141,7 +141,7 @@ def synchronised(
     """
     # Only the order of the costs matters to the tree; ranks spare it costs of zero, which would be no edges.
     ranked = cost.argsort()
-    first, second = pairs[ranked].T.cpu().numpy()
+    first, second = pairs[ranked].T.cpu().numpy().astype(np.int32)  # SciPy 1.11 takes no others
     ranks = coo_array((np.arange(1.0, len(first) + 1.0), (first, second)), shape=(n, n))
     tree = np.sort(minimum_spanning_tree(ranks.tocsr()).data).astype(np.int64) - 1
     return permutations[ranked[torch.from_numpy(tree).to(ranked.device)]]
