@@ -16,12 +16,17 @@ _FILES = [
 _MODULES = [".".join(file.with_suffix("").parts) for file in _FILES]
 jaxtyping.install_import_hook(_MODULES, "beartype.beartype")
 
-import hypothesis  # noqa: E402 - the hook comes first
+import signal  # noqa: E402 - the hook comes first
+
+import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # which is not there if a shell runs the tests in the background
 hypothesis.settings.register_profile("lobal", deadline=None)  # no test asserts a wall time
 hypothesis.settings.load_profile("lobal")
 

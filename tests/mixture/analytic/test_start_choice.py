@@ -9,7 +9,7 @@ import torch
 from lobal import MixtureRegressor
 from lobal.core.dataset import LabelledSet
 from lobal.mixture.analytic.settings import AnalyticSettings
-from lobal.mixture.analytic.start_choice import LARGEST, SMALLEST, better_start, wide_ladder
+from lobal.mixture.analytic.start_choice import LARGEST, SMALLEST, quieter_start, wide_ladder
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import Start, global_start
 from tests.estimator_setting import rmse
@@ -36,7 +36,8 @@ def begun(y: np.ndarray, noise: float | None = None) -> tuple[LabelledSet, Start
 
 def test_waves_of_all_lengths_are_no_noise() -> None:
     points, start = begun(chirp(X))
-    chosen = better_start(points, start)
+    chosen = quieter_start(points, start)
+    assert chosen is not None
     assert chosen.is_quiet
     assert chosen.hyperparameters.noise.item() == pytest.approx(0.01, rel=0.02)
     assert chosen.settings.bandwidths[0] < start.settings.bandwidths[0]
@@ -45,17 +46,17 @@ def test_waves_of_all_lengths_are_no_noise() -> None:
 
 def test_noise_stays_noise() -> None:
     points, start = begun(X[:, 0] + np.random.default_rng(1).standard_normal(len(X)))
-    assert better_start(points, start) is start
+    assert quieter_start(points, start) is None
 
 
 def test_noise_that_is_known_or_little_is_left_as_it_is() -> None:
     points, start = begun(chirp(X), noise=0.2)
-    assert better_start(points, start) is start
+    assert quieter_start(points, start) is None
     points, start = begun(chirp(X))
     little = Start(
         **{**vars(start), "hyperparameters": start.hyperparameters._replace(noise=points.y.new_tensor(0.015))}
     )
-    assert better_start(points, little) is little
+    assert quieter_start(points, little) is None
 
 
 def test_a_wide_ladder_has_the_steps_of_the_given_one() -> None:
@@ -69,3 +70,11 @@ def test_a_model_of_many_labels_in_fast_waves_explains_them() -> None:
     model = MixtureRegressor(random_state=0).fit(X, chirp(X))
     assert rmse(model.predict(GRID), chirp(GRID)) < 0.25
     assert model.noise_ < 0.05
+
+
+def test_a_mixture_that_is_worse_with_little_noise_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = MixtureRegressor(random_state=0, n_inducing=20).fit(X, np.sin(9.0 * X[:, 0]))
+    always = lambda points, start: start.quieter(points) or start  # noqa: E731
+    monkeypatch.setattr("lobal.mixture.analytic.fit.quieter_start", always)
+    again = MixtureRegressor(random_state=0, n_inducing=20).fit(X, np.sin(9.0 * X[:, 0]))
+    assert rmse(again.predict(GRID), np.sin(9.0 * GRID[:, 0])) <= rmse(plain.predict(GRID), np.sin(9.0 * GRID[:, 0]))

@@ -2,7 +2,8 @@
 
 A single Gaussian process takes waves of every length for roughness, a mixture does not. So a Matern kernel that suits
 the global expert better is tried beside the Gaussian, and kept if labels are predicted better from the others. Local
-bandwidths are measured with the Gaussian all the same, by predictions from neighbours (`ruler.py`).
+bandwidths are measured with the Gaussian all the same, by predictions from neighbours (`ruler.py`). A start with little
+noise is tried in the same way where neighbours suggest it (`start_choice.py`).
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from lobal.mixture.analytic.exact import fit_exact
 from lobal.mixture.analytic.preparation import analytic_settings
 from lobal.mixture.analytic.ruler import neighbourhood_ruler
 from lobal.mixture.analytic.sparse import fit_sparse
-from lobal.mixture.analytic.start_choice import better_start
+from lobal.mixture.analytic.start_choice import quieter_start
 from lobal.mixture.data import TrainingData
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.progress import Progress
@@ -22,9 +23,11 @@ def fit_analytic(data: TrainingData, start: Start, progress: Progress | None) ->
     """A mixture with an ordinal gate."""
     fit = fit_exact if start.settings.exact else fit_sparse
     points, is_tuned = data.for_training(), start.settings.adaptive and start.settings.pilot
-    if is_tuned:
-        start = better_start(points, start)
     first = fit(data, start, progress)._replace(start=start)
+    quieter = quieter_start(points, start) if is_tuned else None
+    if quieter is not None:
+        first = min(first, fit(data, quieter, progress)._replace(start=quieter), key=_left_out_error)
+        start = quieter if first.start is quieter else start
     best = first
     if start.rougher is not None:
         rougher = fit(data, start.rougher, progress)._replace(start=start.rougher)

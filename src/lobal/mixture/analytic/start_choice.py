@@ -6,6 +6,7 @@ neighbours, each with the bandwidth that suits its region, tell at little cost w
 """
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ from lobal.mixture.gate import gated_mean
 from lobal.mixture.ladder import in_use
 from lobal.mixture.start import Start, with_known_noise
 
-STANDARD_ERRORS = 2.0  # by which less noise must be better
+STANDARD_ERRORS = 2.0  # by which less noise must be better to be worth a trial
 # Bandwidths that are compared, in units of Sigma_E. Those of a function with waves of all lengths are far apart.
 SMALLEST, LARGEST = 2.0**-5, 2.0**6
 GATE_WIDTH = GATE_WIDTHS[1]
@@ -38,20 +39,21 @@ class Explained(NamedTuple):
     shares: Float[Tensor, " L"]  # of the labels, by bandwidth
 
 
-def better_start(points: LabelledSet, start: Start) -> Start:
-    """The start, or one with little noise and the bandwidths in use if that predicts labels better.
+def quieter_start(points: LabelledSet, start: Start) -> Start | None:
+    """A start with little noise and the bandwidths in use, if that predicts labels better from their neighbours.
 
-    Labels are predicted from their nearest neighbours.
+    It is worth a trial then: whether a mixture is better with it, the mixture has to show.
     """
     quieter = start.quieter(points)
     if quieter is None:
-        return start
-    rows = torch.randperm(len(points), generator=start.generator)[:MOST_COMPARED].to(points.y.device)
+        return None
+    # Random numbers of their own: where the start stays, the fit is the same as without the trial.
+    trials = [replace(each, generator=torch.Generator().manual_seed(0)) for each in (quieter, start)]
+    rows = torch.randperm(len(points), generator=trials[0].generator)[:MOST_COMPARED].to(points.y.device)
     ladder = wide_ladder(start.settings.bandwidths)
-    little, much = (_explained(points, rows, each, ladder) for each in (quieter, start))
-    if not is_better(little.loss, much.loss, standard_errors=STANDARD_ERRORS):
-        return start
-    return quieter.with_bandwidths(in_use(ladder, little.shares))
+    little, much = (_explained(points, rows, each, ladder) for each in trials)
+    is_worth_it = is_better(little.loss, much.loss, standard_errors=STANDARD_ERRORS)
+    return quieter.with_bandwidths(in_use(ladder, little.shares)) if is_worth_it else None
 
 
 def wide_ladder(bandwidths: Bandwidths) -> Float[Tensor, " longer"]:
