@@ -63,9 +63,9 @@ mutants: venv
 	$(BIN)/python -m benchmarks.mutants --number 100 --seed 0 --jobs 2
 
 # Kills, power cuts, full disks, interrupts and damaged files at every place, with counts; the tests try some of each. Takes
-# about a quarter of an hour, and is not part of check.
+# about half an hour, and is not part of check.
 faults: venv
-	LOBAL_FAULTS=long OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
+	LOBAL_FAULTS=long LOBAL_FAULTS_RECORD=docs/results/faults.json OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
 
 clean:
 	rm -rf $(VENV) .venv-lowest* .venv-newest* out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -340,7 +340,13 @@ def _inducing_errors() -> str:
     return markdown(["data", "ratio of errors"], [[name, mean(ratio, ".3f")] for name, ratio in columns.items()])
 
 
+def _faults() -> str:
+    """How often each fault was tried."""
+    return markdown(["fault", "tried"], [[name, f"{n:,}"] for name, n in record("faults")["tried"].items()])
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "faults": _faults,
     **PEERS,
     **CALIBRATION,
     "inducing density": _inducing_density,

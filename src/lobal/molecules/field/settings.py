@@ -112,5 +112,6 @@ class ForceFieldSettings:
                 "anisotropy_folds": entries["folds"],
                 **{f"gate_{name}": entries["gate"][name] for name in GATE if name in entries["gate"]},
             }
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return cls(**values | lists)
+        # JSON does not tell 1 from 1.0.
+        lists = {name: tuple(map(float, value)) for name, value in values.items() if isinstance(value, list)}
+        return cls(**values | lists | ({"noise": float(values["noise"])} if "noise" in values else {}))
