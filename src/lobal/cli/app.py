@@ -49,7 +49,7 @@ def demo(
 
     Campaigns double their labels three times; the active one chooses the inputs by local complexity. The table compares
     their errors; rho is the share of the random labels that reach the same error. **overview.png** shows the fitted
-    model and **report.html** the campaign. The demo takes about a minute on two cores.
+    model and **report.html** the campaign. The demo takes a few minutes on two cores.
 
     Example: **lobal demo --n 1024 --seeds 1 --output out/demo**
     """
