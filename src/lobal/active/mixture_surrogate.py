@@ -34,7 +34,7 @@ SMOOTHNESS = (
 SETTINGS = table({"options": table({}), "functions": list_of(text()), "shrink_inducing": flag})
 TEST_INPUTS = 512  # for which the error is computed
 # Labels go where small bandwidths predict best, which is around regions of rapid change too. Bandwidths that describe
-# the function alone were no better to choose labels by, and worse for fields with thin layers.
+# the function alone were not clearly better to choose labels by (trials of two or three seeds, not kept).
 ANALYTIC, BY_THE_GATE = "analytic", Analytic(neighbours=None)
 
 
