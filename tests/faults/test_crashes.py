@@ -68,7 +68,7 @@ def test_killed_at_any_operation_a_campaign_goes_on(tmp_path: Path, undisturbed:
 
 def test_killed_again_and_again_a_campaign_goes_on(tmp_path: Path, undisturbed: tuple[list[object], int]) -> None:
     expected, _ = undisturbed
-    for gap in range(9, 60, 3 if is_long() else 25):
+    for gap in range(9, 60, 1 if is_long() else 25):
         root, acknowledged = tmp_path / str(gap), list[float]()
         for place in itertools.count(gap, 3):  # further every time: the campaign gets to its end
             disk = Disk(root, fault_at=place, fault=Disk.die)
