@@ -1,6 +1,7 @@
 """Structure that a single process takes for noise: found by a start with little noise, and only there."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import torch
 
 from lobal import MixtureRegressor
 from lobal.core.dataset import LabelledSet
+from lobal.mixture.analytic import fit
 from lobal.mixture.analytic.settings import AnalyticSettings
 from lobal.mixture.analytic.start_choice import LARGEST, SMALLEST, quieter_start, wide_ladder
+from lobal.mixture.data import TrainingData
+from lobal.mixture.progress import Epoch
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.start import Start, global_start
 from tests.estimator_setting import rmse
@@ -78,3 +82,27 @@ def test_a_mixture_that_is_worse_with_little_noise_is_not_taken(monkeypatch: pyt
     monkeypatch.setattr("lobal.mixture.analytic.fit.quieter_start", always)
     again = MixtureRegressor(random_state=0, n_inducing=20).fit(X, np.sin(9.0 * X[:, 0]))
     assert rmse(again.predict(GRID), np.sin(9.0 * GRID[:, 0])) <= rmse(plain.predict(GRID), np.sin(9.0 * GRID[:, 0]))
+
+
+def test_where_noise_stays_noise_the_fit_is_the_same_as_without_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = X[:, 0] + 0.3 * np.random.default_rng(1).standard_normal(len(X))
+    tried = MixtureRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(fit, "quieter_start", lambda *_: None)
+    without = MixtureRegressor(random_state=0).fit(X, y)
+    assert np.array_equal(tried.predict(GRID), without.predict(GRID))
+    assert np.array_equal(tried.local_bandwidth(GRID), without.local_bandwidth(GRID))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_history_ends_with_the_start_that_is_kept(exact: bool) -> None:
+    seen: list[Epoch] = []
+    points, start = begun(chirp(X))
+    start = Start(**{**vars(start), "settings": replace(start.settings, exact=exact, n_inducing=60)})
+    attempts = fit.Attempts(TrainingData(points=points), seen.append)
+    first, second = attempts.fit(start), attempts.fit(start.quieter(points) or start)
+    attempts.end_with(second)
+    n, last = len(seen), seen[-1]
+    attempts.end_with(first)
+    assert len(seen) == n + 1
+    assert seen[-1] in seen[:n]
+    assert seen[-1] != last
