@@ -216,7 +216,7 @@ def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "gone.csv"), "gone.csv"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "next.csv"), "would be overwritten"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "pool.csv"), "would be overwritten"),
-        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xlsx"), "'next.xlsx'"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xls"), "'next.xls'"),
         (("gone.csv", "labels.csv", "--target", "y"), "gone.csv"),
     ],
 )

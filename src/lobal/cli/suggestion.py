@@ -13,7 +13,7 @@ from numpy import ndarray
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.cli.matching import Index, Labels, matched_labels, pending_rows
-from lobal.core.dialects import Dialect, TableOptions
+from lobal.core.dialects import FOUND, Dialect, TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.laboratory import holds_dates, input_matrix, warnings_of
 from lobal.core.tables import Table, read_table, some_of, table_content, table_format
@@ -37,7 +37,7 @@ class Request:
     inputs: tuple[str, ...] | None = None  # columns of the pool; by default all numeric ones
     identifier: str | None = None  # column that identifies rows in all files; by default rows match by their inputs
     pending: tuple[Path, ...] = ()  # tables of rows that are being labelled
-    options: TableOptions = TableOptions()
+    options: TableOptions = FOUND
     skip_incomplete: bool = False  # leave rows out whose inputs are missing or no numbers
     failed: tuple[str, ...] = ()  # labels that say that a measurement failed
     censored: str | None = None  # what labels such as "<310" are: failures ("drop") or their bounds ("bound")

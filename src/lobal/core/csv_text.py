@@ -39,8 +39,8 @@ def read_csv(path: Path, options: TableOptions) -> tuple[Cells, Dialect]:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ValueError(
-            f"{path} has a NUL character in line {line}: it is damaged, no text, or encoded otherwise; save it as UTF-8 "
-            "or pass its --encoding, such as utf-16-le"
+            f"{path} has a NUL character in line {line}: it is damaged, no text, or encoded otherwise; save it as "
+            "UTF-8 or pass its --encoding, such as utf-16-le"
         )
     hint = HINT.match(text)
     skipped = 0 if hint is None else 1
@@ -60,18 +60,19 @@ def _decoded(content: bytes, path: Path, encoding: str | None) -> tuple[str, str
             continue
         return text, name
     raise ValueError(
-        f"{path} is not text in {encoding or marked or 'UTF-8 or cp1252'}: {wrong}; save it as UTF-8, or pass its --encoding"
+        f"{path} is not text in {encoding or marked or 'UTF-8 or cp1252'}: {wrong}; save it as UTF-8, or pass its "
+        "--encoding"
     ) from wrong
 
 
 def _separator(text: str, path: Path) -> str:
-    """The separator by which the header and the first rows have equally many cells; of several, the most frequent."""
+    """The only separator in the header, or the only one by which header and first rows have equally many cells."""
     header = QUOTED.sub("", text[:SAMPLE]).lstrip("\n").partition("\n")[0]
     counts = {each: header.count(each) for each in SEPARATORS if each in header}
     if len(counts) < 2:
         return next(iter(counts), ",")
-    even = {each: counts[each] for each in counts if _is_even(text, each)} or counts
-    best = [each for each in even if even[each] == max(even.values())]
+    even = [each for each in counts if _is_even(text, each)]
+    best = even or [each for each in counts if counts[each] == max(counts.values())]
     if len(best) > 1:
         words = " or ".join(WORDS[each] for each in best)
         passed = " or ".join(f"--sep {OPTION[each]}" for each in best)

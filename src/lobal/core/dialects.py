@@ -67,3 +67,7 @@ def _check_encoding(name: str) -> None:
         is_text = False
     if not is_text:
         raise ValueError(f"--encoding {name!r} is unknown; give one such as utf-8, utf-16, cp1252 or latin-1")
+
+
+FOUND = TableOptions()  # everything is found in the file
+PLAIN = Dialect()

@@ -123,7 +123,9 @@ def _unknown(
     places: dict[str, list[int]] = defaultdict(list)
     for row in sorted([*unknown, *censored]):
         places[unknown.get(row, f"is {shortened(str(table.column(target)[row]))}, which is censored")].append(row)
-    shown = some_of([f"{_places(table, rows, identifier)} {reason}" for reason, rows in places.items()])
+    shown = some_of(
+        [f"{reason.removeprefix('is ')} in {_places(table, rows, identifier)}" for reason, rows in places.items()]
+    )
     texts = {str(table.column(target)[row]) for row in unknown}
     failures = ",".join(sorted(text for text in texts if not is_like_number(text) and "," not in text))
     advice = [f"pass --failed {shlex.quote(failures[:200])} if these failed"] if failures else []
@@ -131,12 +133,12 @@ def _unknown(
         advice.append(
             "pass --censored drop to count censored labels as failed, or --censored bound to use their bounds"
         )
-    advice.append("correct the others" if advice else "correct them")
-    return f"column {target!r} of {table.source} has labels that are no numbers: {shown}; {'; '.join(advice)}"
+    found = f"column {target!r} of {table.source} has labels that are no numbers: {shown}"
+    return "; ".join([found, *advice, "or correct them" if advice else "correct them"])
 
 
 def _places(table: Table, rows: Sequence[int], identifier: str | None) -> str:
-    return f"{table.place(rows[0], identifier)}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
+    return some_of([table.place(row, identifier) for row in rows], between=", ")
 
 
 def _label_notes(
@@ -144,11 +146,10 @@ def _label_notes(
 ) -> list[str]:
     found = sorted({text for text, one in zip(texts, is_failed, strict=True) if one})
     use = "count as failed" if censored == "drop" else "are used as if their bounds were measured"
+    shown = some_of([texts[row] for row in bounds])
     notes = {
-        f"{sum(is_failed)} labels of {table.source} count as failed: {', '.join(found)}.": sum(is_failed),
-        f"{len(bounds)} censored labels of {table.source} {use}: {some_of([texts[row] for row in bounds])}.": len(
-            bounds
-        ),
+        f"Labels of {table.source} that count as failed: {sum(is_failed)} ({', '.join(found)}).": sum(is_failed),
+        f"Censored labels of {table.source} that {use}: {len(bounds)} ({shown}).": len(bounds),
     }
     return [note for note, number in notes.items() if number]
 
@@ -185,7 +186,7 @@ def warnings_of(table: Table, used: Sequence[str], others: Sequence[str] = ()) -
     notes = {
         f"Inputs: {', '.join(used)}.": used,
         f"Columns of dates are not used as inputs: {', '.join(dates)}.": dates,
-        f"Text columns are not used as inputs: {', '.join(texts)}. A search space can have categories as inputs.": texts,
+        f"Text columns are not used as inputs: {', '.join(texts)}. Categories are possible in a search space.": texts,
         f"Inputs that only count the rows: {', '.join(counters)}. Leave them out with --inputs, or pass one that "
         "identifies the rows as --id.": counters,
     }

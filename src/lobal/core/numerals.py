@@ -10,7 +10,7 @@ from lobal.core.dialects import Dialect
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>"})  # missing values, in lower case
 # Groups of three digits, where the first group has no leading zero; decimals may follow after another mark.
-GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?P<mark>[.,'’ \u00a0\u202f])\d{3}(?:(?P=mark)\d{3})*(?P<rest>[.,]\d+)?")
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3}(?:(?P=mark)\d{3})*(?P<rest>[.,]\d+)?")
 MARKS = {".": "decimal points", ",": "decimal commas"}
 MINUS = "\u2212"
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from lobal.core.csv_text import Cells, csv_content, read_csv
-from lobal.core.dialects import Dialect, TableOptions
+from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
 from lobal.core.numerals import found_decimal, is_like_number, is_missing, number, read_number
 from lobal.core.parquet import parquet_content, read_parquet
 from lobal.core.workbooks import read_workbook, workbook_content
@@ -36,7 +36,7 @@ class Table:
 
     source: str
     columns: dict[str, ndarray]  # of text or numbers, (n,) each
-    dialect: Dialect = Dialect()
+    dialect: Dialect = PLAIN
     lines: Int[ndarray, " n"] | None = None  # of the file, where it has lines
 
     def __len__(self) -> int:
@@ -72,7 +72,8 @@ class Table:
         if wrong:
             found = some_of([f"{self.place(row)} {reason}" for row, reason in wrong.items()])
             raise ValueError(
-                f"column {name!r} of {self.source} has to hold numbers, but {found}; correct it, or leave the column out"
+                f"column {name!r} of {self.source} has to hold numbers, but {found}; correct it, or leave the column "
+                "out"
             )
         gaps = ~np.isfinite(values)
         if gaps.any() and not missing:
@@ -125,13 +126,13 @@ def _identifier(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def some_of(texts: Sequence[str], most: int = MOST_ROWS) -> str:
+def some_of(texts: Sequence[str], *, between: str = "; ") -> str:
     """A list for a message: the first ones, and how many more there are."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return f"{'; '.join(texts[:most])}{more}"
+    more = f" and {len(texts) - MOST_ROWS} more" if len(texts) > MOST_ROWS else ""
+    return f"{between.join(texts[:MOST_ROWS])}{more}"
 
 
-def read_table(path: Path, options: TableOptions = TableOptions()) -> Table:  # noqa: B008 - frozen
+def read_table(path: Path, options: TableOptions = FOUND) -> Table:
     """The table of a .csv, .xlsx or .parquet file.
 
     A CSV file or sheet names its columns in its first line. Separator, decimal mark and encoding are found in the file
@@ -146,11 +147,11 @@ def read_table(path: Path, options: TableOptions = TableOptions()) -> Table:  # 
         named = read_parquet(path)
         _check_header([name for name, _ in named], path)
         return Table(source=str(path), columns=dict(named))
-    cells, dialect = (read_workbook(path, options), Dialect()) if kind == ".xlsx" else read_csv(path, options)
+    cells, dialect = (read_workbook(path, options), PLAIN) if kind == ".xlsx" else read_csv(path, options)
     return _table(cells, dialect, path, options.decimal)
 
 
-def table_content(columns: Columns, path: Path, dialect: Dialect = Dialect()) -> bytes:  # noqa: B008 - frozen
+def table_content(columns: Columns, path: Path, dialect: Dialect = PLAIN) -> bytes:
     """The content of a file of that name; numbers and text are read back unchanged.
 
     In CSV and workbooks, text that a spreadsheet would take for a formula has an apostrophe before it.
@@ -211,7 +212,8 @@ def _check_widths(cells: Cells, width: int, dialect: Dialect, path: Path) -> Non
             is_comma = dialect.separator == "," and extra
             advice = "; if commas are decimal marks there, pass --sep ';' --decimal ','" if is_comma else ""
             raise ValueError(
-                f"line {line} of {path} has {len(row)} cells, the header has {width}; correct it or leave it out{advice}"
+                f"line {line} of {path} has {len(row)} cells, the header has {width}; correct it or leave it out"
+                f"{advice}"
             )
 
 

@@ -99,7 +99,8 @@ def workbook_content(columns: Mapping[str, ndarray], path: Path, dialect: Dialec
             sheet.append([_written(value, dialect) for value in row])
     except ValueError as error:  # characters that XML does not have
         raise ValueError(
-            f"{path} cannot be written: {error or 'control characters'} cannot be stored in a workbook; write CSV instead"
+            f"{path} cannot be written: {error or 'control characters'} cannot be stored in a workbook; write CSV "
+            "instead"
         ) from error
     content = io.BytesIO()
     book.save(content)
