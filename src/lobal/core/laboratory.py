@@ -122,7 +122,7 @@ def _unknown(
     """What to do about labels that are no numbers, by their distinct texts."""
     places: dict[str, list[int]] = defaultdict(list)
     for row in sorted([*unknown, *censored]):
-        places[unknown.get(row, f"is {shortened(str(table.column(target)[row]))}, which is censored")].append(row)
+        places[unknown.get(row, f"is {shortened(str(table.column(target)[row]))} (censored)")].append(row)
     shown = some_of(
         [f"{reason.removeprefix('is ')} in {_places(table, rows, identifier)}" for reason, rows in places.items()]
     )

@@ -6,6 +6,7 @@ A workbook is a zip archive, so sizes are checked before anything is unpacked.
 import datetime
 import io
 import math
+import re
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from lobal.core.files import read_plain
 LARGEST_GROWTH, SMALL = 100, 2**24  # of unpacked to packed bytes; workbooks this small unpacked are read anyway
 LAST_ROW = 2**20  # of a sheet
 LONGEST_CELL = 32_767  # characters; openpyxl cuts off the rest without a word
+NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 LARGEST_EXACT = 2**53  # a cell's numbers are floating-point numbers
 
 
@@ -60,6 +62,8 @@ def _cells(sheet: Any) -> Cells:  # noqa: ANN401 - of an optional module
     rows: list[list[object]] = []
     lines: list[int] = []
     for line, row in enumerate(sheet.iter_rows(max_row=LAST_ROW, values_only=True), start=1):
+        if all(cell is None for cell in row):  # there may be a million of them
+            continue
         cells = unguarded([_value(cell) for cell in row])
         while cells and cells[-1] == "":
             cells.pop()
@@ -91,17 +95,16 @@ def _chosen(sheets: dict[str, Cells], path: Path, name: str | None) -> Cells:
 
 def workbook_content(columns: Mapping[str, ndarray], path: Path, dialect: Dialect) -> bytes:
     """A workbook of one sheet with these columns; text is guarded as in CSV, in case it is exported."""
-    book = _openpyxl().Workbook(write_only=True)
-    sheet = book.create_sheet("table")
+    openpyxl = _openpyxl()
+    columns_of_cells = [[name, *column.tolist()] for name, column in columns.items()]
     try:
-        sheet.append([_written(name, dialect) for name in columns])
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-            sheet.append([_written(value, dialect) for value in row])
-    except ValueError as error:  # characters that XML does not have
-        raise ValueError(
-            f"{path} cannot be written: {error or 'control characters'} cannot be stored in a workbook; write CSV "
-            "instead"
-        ) from error
+        rows = [[_written(value, dialect) for value in row] for row in zip(*columns_of_cells, strict=True)]
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be written: {error} cannot be stored in a workbook; write CSV") from error
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("table")
+    for row in rows:
+        sheet.append([_exact(openpyxl, sheet, value) if isinstance(value, float) else value for value in row])
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
@@ -111,10 +114,19 @@ def _written(value: object, dialect: Dialect) -> object:
     if isinstance(value, str):
         if len(value) > LONGEST_CELL:
             raise ValueError(f"a text of {len(value)} characters, more than {LONGEST_CELL},")
+        if NOT_IN_XML.search(value):
+            raise ValueError(f"the control characters in {value[:80]!r}")
         return guarded(value, dialect)
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else str(value)
     return str(value) if isinstance(value, int) and abs(value) > LARGEST_EXACT else value
+
+
+def _exact(openpyxl: Any, sheet: Any, value: float) -> Any:  # noqa: ANN401 - of an optional module
+    """A cell with all digits of a number, of which openpyxl would write 16."""
+    cell = openpyxl.cell.WriteOnlyCell(sheet, value=repr(value))
+    cell.data_type = "n"
+    return cell
 
 
 def _openpyxl() -> Any:  # noqa: ANN401 - an optional module
