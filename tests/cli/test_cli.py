@@ -32,12 +32,21 @@ def invoke(*arguments: object) -> Result:
         (("demo",), ["--n", "--seeds", "--output", "--quiet", "report.html"]),
         (("suggest",), ["lobal suggest pool.csv labels.csv --target y", "--pending next.csv --output more.csv"]),
         (("suggest",), ["--inputs", "--id", "--pending", "separated by commas"]),
+        (("suggest",), ["--sep", "--decimal", "--encoding", "--sheet", "--skip-incomplete", "--failed", "--force"]),
     ],
 )
 def test_help_explains_commands_and_options(command: tuple[str, ...], words: list[str]) -> None:
     result = invoke(*command, "--help")
     assert result.exit_code == 0
     assert [word for word in words if word not in said(result)] == []
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("demo",), ("suggest",), ("report",), ("forcefield",), ("forcefield", "train")]
+)
+def test_h_is_help(command: tuple[str, ...]) -> None:
+    assert invoke(*command, "-h").output == invoke(*command, "--help").output
+    assert invoke(*command, "-h").exit_code == 0
 
 
 def test_version() -> None:
@@ -216,7 +225,7 @@ def test_the_same_seed_suggests_the_same_points(files: Path) -> None:
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "gone.csv"), "gone.csv"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--pending", "next.csv"), "would be overwritten"),
         (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "pool.csv"), "would be overwritten"),
-        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xlsx"), "'next.xlsx'"),
+        (("pool.csv", "labels.csv", "--target", "y", "--id", "id", "--output", "next.xls"), "'next.xls'"),
         (("gone.csv", "labels.csv", "--target", "y"), "gone.csv"),
     ],
 )

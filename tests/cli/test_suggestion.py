@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from lobal.cli.suggestion import Index, Labels, input_columns, matched_labels, pending_rows
+from lobal.cli.matching import Index, Labels, matched_labels, pending_rows
+from lobal.cli.suggestion import input_columns
 from lobal.core.tables import Table
 
 
@@ -13,12 +14,12 @@ POOL = table("pool.csv", name=["a", "b", "c"], x=[0.1, 0.2, 0.3])
 
 
 def matched(labels: Table, pool: Table = POOL, identifier: str | None = "name") -> Labels:
-    return matched_labels(Index(pool, ["x"], identifier), labels, target="y")
+    return matched_labels(Index(pool, ["x"], identifier), [labels], target="y")
 
 
 def pending(*tables: Table, known: Labels | None = None, identifier: str | None = "name") -> tuple[list[int], int]:
     labels = matched(table("labels.csv", name=[], x=[], y=[]), identifier=identifier) if known is None else known
-    return pending_rows(Index(POOL, ["x"], identifier), tables, labels)
+    return pending_rows(Index(POOL, ["x"], identifier), tables, labels)[:2]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_files_without_a_row_in_common_are_refused(identifier: str | None) -> No
 
 def test_identifiers_of_the_pool_have_to_be_unique() -> None:
     pool = table("pool.csv", name=["a", "b", "a"], x=[0.1, 0.2, 0.3])
-    with pytest.raises(ValueError, match=r"pool\.csv has 'a' in column 'name' twice"):
+    with pytest.raises(ValueError, match=r"pool\.csv has 'a' in column 'name' twice, in row 0 and row 2; correct"):
         matched(table("labels.csv", name=["b"], y=[1.0]), pool)
 
 

@@ -260,7 +260,7 @@ def test_a_step_that_is_no_file_is_done_without(name: str, made: Callable[[Path]
 
 
 @pytest.mark.parametrize("made", IN_PLACE.values(), ids=IN_PLACE.keys())
-@pytest.mark.parametrize("name", ["pool.csv", "pool.parquet", "X.npy", "md.npz", "md.xyz", "model.lobal"])
+@pytest.mark.parametrize("name", ["pool.csv", "pool.parquet", "pool.xlsx", "X.npy", "md.npz", "md.xyz", "model.lobal"])
 def test_a_users_file_that_is_none_is_refused_at_once(name: str, made: Callable[[Path], None], tmp_path: Path) -> None:
     from lobal.molecules.geometry.trajectory import read_trajectory
 

@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.active.campaign.folder import HASH, _hash
-from lobal.core.tables import read_table
+from lobal.core.tables import read_table, table_content
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.geometry.trajectory import read_trajectory
 from lobal.molecules.space import MoleculePool
@@ -204,6 +204,18 @@ def test_a_mutated_parquet_file_is_refused_or_holds_numbers(tmp_path: Path) -> N
             table = read_table(file)
             finite(*(table.numbers(name) for name in table.columns if not table.is_text(name)))
         counted("mutated parquet files")
+
+
+def test_a_mutated_workbook_is_refused_or_holds_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    file = tmp_path / "pool.xlsx"
+    content = table_content({"x": np.arange(30.0), "name": np.array(["a"] * 30)}, file)
+    for mutant in mutants(content, 400 if is_long() else 20):
+        file.write_bytes(mutant)
+        with refused_properly(file):
+            table = read_table(file)
+            finite(*(table.numbers(name) for name in table.columns if not table.is_text(name)))
+        counted("mutated workbooks")
 
 
 def test_a_mutated_xyz_file_is_refused_or_holds_numbers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Start with `app.py`, which has the options and help texts.
 - `app.py`: `lobal demo`, `lobal suggest`, `lobal report`
 - `forcefield_app.py`: `lobal forcefield train`, `evaluate`, `active`
 - `demo.py`, `suggestion.py`, `forcefield.py`, `forcefield_active.py`: what these commands do
+- `table_options.py`, `matching.py`: options of commands that read tables, rows of tables found in the pool
 - `checks.py`: checks of the arguments, errors without traceback
 """
 

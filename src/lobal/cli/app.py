@@ -7,12 +7,30 @@ from typing import Annotated
 import typer
 
 from lobal import __version__
-from lobal.cli.checks import make_places, own_files, plain_errors, refuse_to_overwrite
+from lobal.cli.checks import make_places, own_files, plain_errors, refuse_existing, refuse_to_overwrite
 from lobal.cli.forcefield_app import forcefield
+from lobal.cli.table_options import (
+    Censored,
+    Decimal,
+    Encoding,
+    Failed,
+    Force,
+    Separator,
+    SeveralFiles,
+    Sheet,
+    SkipIncomplete,
+    texts_of,
+)
 
 SMALLEST_DEMO = 128  # an eighth of it starts a campaign; checked before the heavy imports
 
-app = typer.Typer(name="lobal", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(
+    name="lobal",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},  # of all commands
+)
 app.add_typer(forcefield)
 
 
@@ -59,15 +77,17 @@ def demo(
         demonstrate(n, seeds, output, quiet=quiet)
 
 
-@app.command()
+@app.command(cls=SeveralFiles)
 def suggest(
     pool: Annotated[
-        Path, typer.Argument(metavar="POOL", help="All candidates, one per row, labelled or not: CSV or parquet.")
+        Path, typer.Argument(metavar="POOL", help="All candidates, one per row, labelled or not: CSV, Excel, parquet.")
     ],
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Labels so far: CSV or parquet.")],
+    labels: Annotated[list[Path], typer.Argument(metavar="LABELS...", help="Labels so far, in one or more files.")],
     target: Annotated[str, typer.Option(help="Column of LABELS with the labels.")],
     number: Annotated[int, typer.Option(min=1, help="How many points to suggest.")] = 64,
-    output: Annotated[Path, typer.Option(help="File for the suggested points: CSV or parquet.")] = Path("next.csv"),
+    output: Annotated[Path, typer.Option(help="File for the suggested points: .csv, .xlsx, .parquet.")] = Path(
+        "next.csv"
+    ),
     identifier: Annotated[
         str | None,
         typer.Option("--id", help="Column that identifies rows in all files; by default rows match by their inputs."),
@@ -83,14 +103,21 @@ def suggest(
     pending: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Rows that are being labelled, such as an earlier next.csv; may be given several times.",
-            metavar="FILE",
+            help="Rows that are being labelled, such as an earlier next.csv; one or more files.", metavar="FILE..."
         ),
     ] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_incomplete: SkipIncomplete = False,
+    failed: Failed = None,
+    censored: Censored = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="File for the report.", show_default="the output with suffix .html")
     ] = None,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Suggest which candidates to label next.
@@ -99,7 +126,10 @@ def suggest(
     default all numeric columns except the target and the identifier.
 
     LABELS contains the labels so far; its rows are matched with POOL by **--id** or by their inputs. A row without a
-    label failed and is not suggested again. With fewer than ten labels the suggestions are random.
+    label failed and is not suggested again; so did rows whose label is one of the texts given by **--failed**. With
+    fewer than ten labels the suggestions are random.
+
+    Decimal commas, semicolons, tabs and encodings are recognised; the points are written as POOL is.
 
     The suggested rows have two further columns: **local_complexity**, how quickly the target varies there, and
     **superior_density**, how densely such a region should be labelled. The report shows both over all candidates, and
@@ -116,22 +146,29 @@ def suggest(
 
     from lobal.cli.suggestion import Request, outlook, write_suggestion
     from lobal.cli.suggestion import suggest as suggestion_for
+    from lobal.core.dialects import TableOptions
     from lobal.core.tables import table_format
 
     page = output.with_suffix(".html") if report is None else report
-    request = Request(
-        pool=pool,
-        labels=labels,
-        target=target,
-        number=number,
-        inputs=None if inputs is None else tuple(name.strip() for name in inputs.split(",")),
-        identifier=identifier,
-        pending=tuple(pending or ()),
-        seed=seed,
-    )
+    with plain_errors():
+        request = Request(
+            pool=pool,
+            labels=tuple(labels),
+            target=target,
+            number=number,
+            inputs=None if inputs is None else tuple(name.strip() for name in inputs.split(",")),
+            identifier=identifier,
+            pending=tuple(pending or ()),
+            options=TableOptions(separator=separator, decimal=decimal, encoding=encoding, sheet=sheet),
+            skip_incomplete=skip_incomplete,
+            failed=texts_of(failed),
+            censored=censored,
+            seed=seed,
+        )
     with plain_errors(), nullcontext() if quiet else Console(stderr=True).status("fitting the model to the labels"):
         table_format(output)  # fails before the work, not after it
-        refuse_to_overwrite(outputs := {"--output": output, "--report": page}, [pool, labels, *request.pending])
+        refuse_to_overwrite(outputs := {"--output": output, "--report": page}, [pool, *labels, *request.pending])
+        refuse_existing(outputs, force=force)
         make_places(outputs)
         suggestion = suggestion_for(request)
         write_suggestion(suggestion, output, page)

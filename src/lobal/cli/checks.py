@@ -40,6 +40,13 @@ def refuse_to_overwrite(outputs: Mapping[str, Path], read: Sequence[Path]) -> No
             raise ValueError(f"{first} and {second} are both {one}; choose another file for one of them")
 
 
+def refuse_existing(outputs: Mapping[str, Path], *, force: bool) -> None:
+    """Raise a ValueError if an output, by the option that names it, exists, unless it may be overwritten."""
+    for option, output in outputs.items():
+        if output.is_file() and not force:
+            raise ValueError(f"{output} exists; choose another {option}, or overwrite it with --force")
+
+
 def is_of_campaign(path: Path) -> bool:
     """Whether a file, there or not, has a name that lobal uses in the folder of a campaign; reports may be there."""
     target = path.resolve()

@@ -10,7 +10,10 @@ Start with `superior_density.py`, the paper on one page.
 - `comparison.py`: "better by k standard errors", the one rule by which alternatives are compared
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`, `checks.py`: shape aliases, device, memory-mapped arrays, checks of arrays and of single values
-- `tables.py`, `archives.py`: tables in CSV and parquet files, arrays in npz files
+- `tables.py`: tables in files: `csv_text.py`, `workbooks.py` and `parquet.py` by format
+- `dialects.py`, `numerals.py`: separators, decimal marks and encodings; numbers as people type them
+- `laboratory.py`, `identity.py`: labels, inputs and identifiers of tables, with what people write beside numbers
+- `archives.py`: arrays in npz files
 - `files.py`: saving and loading without pickle, atomic writes, regular files only
 - `schema.py`, `stored_tensors.py`: what JSON and tensors read from files must be
 - `real_numbers.py`: what users pass as numbers; masked values, dates and complex numbers are none

@@ -1,34 +1,32 @@
-"""Tables of named columns, read from and written to CSV and parquet files.
+"""Tables of named columns, read from and written to CSV, Excel and parquet files.
 
-In messages, rows count from zero below the header. Text is converted to numbers on request only.
+In messages, rows are lines of the file, where it has lines, and count from zero below the header where not. Text is
+converted to numbers on request only.
 """
 
-import csv
-import io
-import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
-from lobal.core.files import read_plain
+from lobal.core.csv_text import Cells, csv_content, read_csv
+from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
+from lobal.core.numerals import found_decimal, is_like_number, is_missing, number, read_number
+from lobal.core.parquet import parquet_content, read_parquet
+from lobal.core.workbooks import read_workbook, workbook_content
 
 Columns: TypeAlias = Mapping[str, ndarray]
 
-MISSING = ("", "na", "n/a", "nan", "null", "none", "<na>")  # spellings of a missing value, in lower case
-SEPARATORS = (",", ";", "\t")
 MOST_SHOWN = 500  # characters of names of columns in a message
-QUOTED = re.compile(r'"[^"]*"')
-FORMATS = (".csv", ".parquet")
-# A spreadsheet takes text that begins so for a formula, and runs it; after an apostrophe it does not.
-FORMULA = re.compile(r"[=+\-@\t\r]")
-MARKED = re.compile(r"'(?='*[=+\-@\t\r])")
+MOST_ROWS = 10  # rows with the same mistake in a message
+SAMPLE = 10_000  # rows in which the decimal mark is looked for
+FORMATS = (".csv", ".xlsx", ".parquet")
 
 
 @final
@@ -38,9 +36,29 @@ class Table:
 
     source: str
     columns: dict[str, ndarray]  # of text or numbers, (n,) each
+    dialect: Dialect = PLAIN
+    lines: Int[ndarray, " n"] | None = None  # of the file, where it has lines
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
+
+    def at(self, rows: Int[ndarray, " k"]) -> "Table":
+        """Some rows."""
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, columns=columns, lines=None if self.lines is None else self.lines[rows])
+
+    def like(self, other: "Table") -> "Table":
+        """The table with the other's decimal mark, if it does not show its own."""
+        if self.dialect.decided or not other.dialect.decided:
+            return self
+        return replace(self, dialect=replace(self.dialect, decimal=other.dialect.decimal, decided=True))
+
+    def place(self, row: int, identifier: str | None = None) -> str:
+        """A row for messages: its line, and its identifier if there is a column of them."""
+        where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+        if identifier is None or identifier not in self.columns:
+            return where
+        return f"{where} ({identifier} {str(self.columns[identifier][row])[:80]!r})"
 
     def column(self, name: str) -> ndarray:
         """The values of a column as they were read."""
@@ -50,20 +68,30 @@ class Table:
 
     def numbers(self, name: str, *, missing: bool = False) -> Float[ndarray, " n"]:
         """A column as finite numbers; with `missing`, values that are missing or infinite are NaN."""
-        values = self._parsed(name)
+        values, wrong = self.parsed(name)
+        if wrong:
+            found = some_of([f"{self.place(row)} {reason}" for row, reason in wrong.items()])
+            raise ValueError(
+                f"column {name!r} of {self.source} has to hold numbers, but {found}; correct it, or leave the column "
+                "out"
+            )
         gaps = ~np.isfinite(values)
         if gaps.any() and not missing:
-            where = f"column {name!r} of {self.source} has no finite number in row {np.flatnonzero(gaps)[0]}"
-            raise ValueError(f"{where}; fill it in or leave the row out")
+            where = some_of([self.place(int(row)) for row in np.flatnonzero(gaps)])
+            raise ValueError(
+                f"column {name!r} of {self.source} has no finite number in {where}; fill it in or leave the row out"
+            )
         return np.where(gaps, np.nan, values)
 
     def is_text(self, name: str) -> bool:
-        """Whether a column has values, none of which is a number."""
+        """Whether a column has values, none of which is a number, also not with another decimal mark."""
         column = self.column(name)
         if column.dtype.kind in "biuf":
             return False
-        texts = [text for text in map(str, column.tolist()) if text.lower() not in MISSING]
-        return len(texts) > 0 and not any(map(_is_number, texts))
+        values = column.tolist()
+        texts = [value for value in values if isinstance(value, str) and not is_missing(value)]
+        is_numeric = any(isinstance(value, int | float) and value == value for value in values)
+        return len(texts) > 0 and not is_numeric and not any(map(is_like_number, texts))
 
     def matrix(self, names: Sequence[str]) -> Float[ndarray, "n d"]:
         """Several columns as finite numbers side by side."""
@@ -74,90 +102,132 @@ class Table:
         values = self.column(name)
         if values.dtype.kind == "f" and (np.isfinite(values) & (values == np.round(values))).all():
             values = values.astype(np.int64)
-        texts = [str(value) for value in values.tolist()]
-        empty = next((row for row, text in enumerate(texts) if text.lower() in MISSING), None)
-        if empty is not None:
-            raise ValueError(f"column {name!r} of {self.source} has no identifier in row {empty}; fill it in")
+        texts = [_identifier(value) if values.dtype == object else str(value) for value in values.tolist()]
+        empty = [self.place(row) for row, text in enumerate(texts) if is_missing(text)]
+        if empty:
+            raise ValueError(f"column {name!r} of {self.source} has no identifier in {some_of(empty)}; fill it in")
         return texts
 
-    def _parsed(self, name: str) -> Float[ndarray, " n"]:
+    def parsed(self, name: str) -> tuple[Float[ndarray, " n"], dict[int, str]]:
+        """A column as numbers, NaN where there is none, and by row what is wrong where there is something else."""
         column = self.column(name)
         if column.dtype.kind in "biuf":
-            return column.astype(np.float64)
-        texts = ["nan" if text.lower() in MISSING else text for text in map(str, column.tolist())]
-        wrong = next((row for row, text in enumerate(texts) if not _is_number(text)), None)
-        if wrong is not None:
-            where = f"column {name!r} of {self.source}"
-            raise ValueError(
-                f"{where} has to hold numbers, but has {texts[wrong][:80]!r} in row {wrong}; correct it, or leave the "
-                "column out"
-            )
-        return np.array([float(text) for text in texts])
+            return column.astype(np.float64), {}
+        read = [_number(value, self.dialect) for value in column.tolist()]
+        wrong = {row: value for row, value in enumerate(read) if isinstance(value, str)}
+        return np.array([np.nan if isinstance(value, str) else value for value in read], dtype=np.float64), wrong
 
 
-def read_table(path: Path) -> Table:
-    """The table of a .csv or .parquet file.
+def _number(value: object, dialect: Dialect) -> float | str:
+    return float(value) if isinstance(value, int | float) else read_number(str(value), dialect)
 
-    A CSV file names its columns in its first line and separates them by commas, semicolons or tabs.
+
+def _identifier(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def some_of(texts: Sequence[str], *, between: str = "; ") -> str:
+    """A list for a message: the first ones, and how many more there are."""
+    more = f" and {len(texts) - MOST_ROWS} more" if len(texts) > MOST_ROWS else ""
+    return f"{between.join(texts[:MOST_ROWS])}{more}"
+
+
+def read_table(path: Path, options: TableOptions = FOUND) -> Table:
+    """The table of a .csv, .xlsx or .parquet file.
+
+    A CSV file or sheet names its columns in its first line. Separator, decimal mark and encoding are found in the file
+    unless the options say them; blank rows and columns are left out.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no table, or may be read in several ways; the message says what to do.
     """
-    columns = _without_marks(_read_csv(path)) if table_format(path) == ".csv" else _read_parquet(path)
-    return Table(source=str(path), columns=columns)
+    kind = table_format(path)
+    if kind == ".parquet":
+        named = read_parquet(path)
+        _check_header([name for name, _ in named], path)
+        return Table(source=str(path), columns=dict(named))
+    cells, dialect = (read_workbook(path, options), PLAIN) if kind == ".xlsx" else read_csv(path, options)
+    return _table(cells, dialect, path, options.decimal)
 
 
-def table_content(columns: Columns, path: Path) -> bytes:
+def table_content(columns: Columns, path: Path, dialect: Dialect = PLAIN) -> bytes:
     """The content of a file of that name; numbers and text are read back unchanged.
 
-    In CSV, text that a spreadsheet would take for a formula has an apostrophe before it.
+    In CSV and workbooks, text that a spreadsheet would take for a formula has an apostrophe before it.
+
+    Args:
+        columns: of equal length, by name.
+        path: of the file, whose suffix is one of `FORMATS`.
+        dialect: of CSV, such as that of a table that was read. Where it is not UTF-8, UTF-8 with a mark is written.
     """
-    return _csv_content(columns) if table_format(path) == ".csv" else _parquet_content(columns)
+    kind = table_format(path)
+    if kind == ".xlsx":
+        return workbook_content(columns, path, dialect)
+    return csv_content(columns, dialect) if kind == ".csv" else parquet_content(columns)
 
 
 def table_format(path: Path) -> str:
     """The suffix of the file, one of `FORMATS`."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}")
+        raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}; save it as such")
     return suffix
 
 
-def _read_csv(path: Path) -> dict[str, ndarray]:
-    try:
-        text = read_plain(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error}; save it as UTF-8") from error
-    rows = _csv_rows(text, path)
-    if not rows:
+def _table(cells: Cells, dialect: Dialect, path: Path, decimal: str | None) -> Table:
+    if not cells.rows:
         raise ValueError(f"{path} is empty; its first line has to name the columns")
-    header, body = rows[0], rows[1:]
-    _check_header(header, path)
-    uneven = next((number for number, row in enumerate(body) if len(row) != len(header)), None)
-    if uneven is not None:
-        raise ValueError(
-            f"row {uneven} of {path} has {len(body[uneven])} cells, the header has {len(header)}; correct it or leave "
-            "it out"
-        )
+    body = cells.rows[1:]
+    header = _filled_header([_identifier(name) for name in cells.rows[0]], body)
+    _check_header([name for _, name in header], path)
+    width = max((place for place, _ in header), default=-1) + 1
+    _check_widths(cells, width, dialect, path)
     # Objects: arrays of text would give every cell the length of the longest.
-    return {name: np.array([row[j] for row in body], dtype=object) for j, name in enumerate(header)}
+    columns = {name: np.array([_cell(row, j) for row in body], dtype=object) for j, name in header}
+    texts = (cell for row in islice(body, SAMPLE) for cell in row if isinstance(cell, str))
+    mark, decided = (decimal, True) if decimal else found_decimal(texts, dialect.separator)
+    lines = np.array(cells.lines[1:], dtype=np.int64)
+    return Table(
+        source=str(path), columns=columns, dialect=replace(dialect, decimal=mark, decided=decided), lines=lines
+    )
 
 
-def _csv_rows(text: str, path: Path) -> list[list[str]]:
-    separator = max(SEPARATORS, key=QUOTED.sub("", text.partition("\n")[0]).count)
-    try:
-        lines = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
-        return [[cell.strip() for cell in row] for row in lines if row]
-    except csv.Error as error:
-        raise ValueError(f"{path} cannot be read as a CSV file: {error}; correct it or save it anew") from error
+def _cell(row: list[object], place: int) -> object:
+    return row[place] if place < len(row) else ""
+
+
+def _filled_header(names: list[str], body: list[list[object]]) -> list[tuple[int, str]]:
+    """Places and names of columns, without those that have neither a name nor a value."""
+    kept = ((place, name or any(_cell(row, place) != "" for row in body)) for place, name in enumerate(names))
+    return [(place, names[place]) for place, is_kept in kept if is_kept]
+
+
+def _check_widths(cells: Cells, width: int, dialect: Dialect, path: Path) -> None:
+    """Raise where rows have fewer cells than the header, or more that are not empty; rows of workbooks may be short."""
+    is_sheet = path.suffix.lower() == ".xlsx"
+    for row, line in zip(cells.rows, cells.lines, strict=True):
+        extra = [cell for cell in row[width:] if cell != ""]
+        if extra or (len(row) < width and not is_sheet):
+            is_comma = dialect.separator == "," and extra
+            advice = "; if commas are decimal marks there, pass --sep ';' --decimal ','" if is_comma else ""
+            raise ValueError(
+                f"line {line} of {path} has {len(row)} cells, the header has {width}; correct it or leave it out"
+                f"{advice}"
+            )
 
 
 def _check_header(header: list[str], path: Path) -> None:
     named = Counter(header)
     repeated = [name for name in header if named[name] > 1 or not name]
     if repeated:
+        places = " and ".join(str(place) for place, name in enumerate(header, start=1) if name == repeated[0])
         raise ValueError(
-            f"every column of {path} needs a name of its own, got {repeated[0][:80]!r} in {_listed(header)}"
+            f"every column of {path} needs a name of its own, got {repeated[0][:80]!r} for column {places} in "
+            f"{_listed(header)}"
         )
     # pandas names columns 0, 1, ... by default.
-    if all(map(_is_number, header)) and header != [str(j) for j in range(len(header))]:
+    if header and all(number(name) is not None for name in header) and header != [str(j) for j in range(len(header))]:
         raise ValueError(f"the first line of {path} has to name the columns, got {_listed(header)}")
 
 
@@ -165,67 +235,3 @@ def _listed(names: Iterable[str]) -> str:
     """Names for a message, not too many."""
     text = ", ".join(names)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-
-
-def _read_parquet(path: Path) -> dict[str, ndarray]:
-    pandas = _pandas()
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    content = read_plain(path)
-    try:
-        frame = pandas.read_parquet(io.BytesIO(content))
-        if frame.index.name is not None:
-            frame = frame.reset_index()
-    except Exception as error:  # classes of pyarrow, which is optional
-        raise ValueError(
-            f"{path} cannot be read as a parquet file: {error or type(error).__name__}; restore it or save it anew"
-        ) from error
-    _check_header([str(name) for name in frame.columns], path)
-    return {str(name): frame[name].to_numpy() for name in frame.columns}
-
-
-def _pandas() -> Any:  # noqa: ANN401 - an optional module
-    try:
-        import pandas
-        import pyarrow  # noqa: F401 - pandas reads parquet with it
-    except ImportError as error:
-        raise ValueError("parquet files need pandas and pyarrow: pip install 'lobal[tables]', or use CSV") from error
-    return pandas
-
-
-def _csv_content(columns: Columns) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_cell, columns))
-    # Python's floats are written with the fewest digits that read back the same, NaN as an empty cell.
-    writer.writerows(zip(*(map(_cell, column.tolist()) for column in columns.values()), strict=True))
-    return text.getvalue().encode()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str) and (FORMULA.match(value) or MARKED.match(value)) and not _is_number(value):
-        return f"'{value}"
-    return "" if isinstance(value, float) and math.isnan(value) else value
-
-
-def _without_marks(columns: Columns) -> dict[str, ndarray]:
-    """Columns of text as they were before `_cell` marked what looks like a formula."""
-    unmarked = {MARKED.sub("", name, count=1): column for name, column in columns.items()}
-    return {name: np.array([_unmarked(text) for text in column], dtype=object) for name, column in unmarked.items()}
-
-
-def _unmarked(text: str) -> str:
-    return MARKED.sub("", text, count=1) if text[:1] == "'" else text
-
-
-def _parquet_content(columns: Columns) -> bytes:
-    content: bytes = _pandas().DataFrame(dict(columns)).to_parquet(index=False)
-    return content
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -9,12 +9,14 @@ if
 - they are scattered among the others. Where a function is harder to predict than elsewhere, they would be neighbours.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from sklearn.neighbors import NearestNeighbors
 
-from lobal.mixture.robust_process import Predicted, RobustPrediction
+from lobal.mixture.robust_process import Predicted, RobustPrediction, robust_prediction
 
 FAR = 5.0  # standard deviations between a label and its prediction
 FEWEST, LARGEST_SHARE = 3, 0.4  # labels in other units; if they are more, it is unclear which unit is the right one
@@ -22,6 +24,7 @@ SMALLEST_FACTOR = 3.0  # from one unit to the other
 INCONSISTENT = 0.25  # how much labels may differ from factor times prediction, in units of label minus prediction
 NEAREST = 5  # neighbours of a label in other units, of which this share may be so too, beyond the share of all labels:
 CLUSTERED = 0.25
+FEWEST_LABELS = 15  # by which some can be said to be in other units
 HALF_WIDTH = 0.25  # of intervals of labels, zero at the prediction and one at the prediction times the factor
 BETWEEN = 0.2  # how many labels may be around the middle, for each around one
 
@@ -78,3 +81,22 @@ def is_scattered(chosen: Bool[ndarray, " n"], places: Float[ndarray, "n d"]) -> 
     near = NearestNeighbors(n_neighbors=k + 1).fit(places).kneighbors(places[chosen], return_distance=False)
     among_neighbours = (chosen[near].sum(axis=1) - 1.0).mean() / k
     return bool(share <= LARGEST_SHARE and among_neighbours <= share + CLUSTERED)
+
+
+class OtherUnits(NamedTuple):
+    """Rows of labels in other units, and about what they are times what they should be."""
+
+    rows: Int[ndarray, " k"]
+    factor: float
+
+
+def labels_in_other_units(X: Float[ndarray, "n d"], y: Float[ndarray, " n"]) -> OtherUnits:
+    """The labels y at X that are in other units, found without a fitted model; none of fewer than `FEWEST_LABELS`."""
+    none = OtherUnits(np.arange(0), 1.0)
+    if len(y) < FEWEST_LABELS or np.ptp(y) == 0.0:
+        return none
+    spread = X.std(axis=0)
+    places = X / np.where(spread > 0.0, spread, 1.0)
+    predicted = robust_prediction(X, y, places)
+    rows = in_other_units(predicted, y, places, np.zeros(len(y)))
+    return OtherUnits(rows, float(np.median(y[rows] / predicted.all.mean[rows]))) if len(rows) else none
