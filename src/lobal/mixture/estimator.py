@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             by default the bandwidth of the best single Gaussian process.
         anisotropic (bool): Whether that process has a bandwidth per column, or one for all in standard deviations,
             which suits many columns and few labels.
+        column_groups (list of int or None): A number for every column; columns of equal numbers share a bandwidth. For
+            columns that belong together, such as those of the levels of one category. By default none do.
         kernel (str): "gaussian", "matern52", "matern32" or "matern12"; "auto" is the one of the first three that
             predicts labels best from the others, and the Gaussian under Adam or without tuning.
         experts (str): "exact" experts use every label and cost O(n^3); "sparse" ones use inducing points. "auto" is
@@ -99,6 +102,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
+        column_groups: Sequence[int] | None = None,
         kernel: str = "auto",
         experts: Literal["auto", "sparse", "exact"] = "auto",
         n_inducing: int | None = None,
@@ -122,6 +126,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.bandwidths = bandwidths
         self.shared_bandwidth = shared_bandwidth
         self.anisotropic = anisotropic
+        self.column_groups = column_groups
         self.kernel = kernel
         self.experts = experts
         self.n_inducing = n_inducing
