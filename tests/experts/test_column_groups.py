@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from lobal.core.dataset import LabelledSet
-from lobal.experts.column_groups import ColumnGroups
-from lobal.experts.global_expert import Search, Units, fit_global_expert, searched_again
 from lobal.core.density import column_spread
 from lobal.core.kernels import gaussian
+from lobal.experts.column_groups import ColumnGroups
+from lobal.experts.global_expert import Search, Units, fit_global_expert, searched_again
 
 
 def categories(n: int = 120, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

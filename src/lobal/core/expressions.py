@@ -103,48 +103,54 @@ class Expression:
         """Refuse what is not known, and conditions and numbers in each other's places."""
         if depth > DEEPEST:
             raise ValueError(f"the constraint {self.text!r} is nested too deeply; split it into several")
-        below = functools.partial(self._check, depth=depth + 1)
+        parts = self._parts_of_condition(node) if is_condition else self._parts_of_number(node)
+        if parts is None:
+            self._refuse(node, is_condition=is_condition)
+            return
+        for part in parts:
+            self._check(part, is_condition=is_condition and not isinstance(node, ast.Compare), depth=depth + 1)
+
+    def _parts_of_condition(self, node: ast.expr) -> list[ast.expr] | None:
+        """The expressions that a condition consists of; None if it is none."""
         match node:
-            case ast.BoolOp(values=values) if is_condition:
-                for value in values:
-                    below(value, is_condition=True)
-            case ast.UnaryOp(op=ast.Not(), operand=operand) if is_condition:
-                below(operand, is_condition=True)
-            case ast.Compare() if is_condition:
-                self._check_comparison(node, depth)
-            case ast.BinOp(left=left, op=op, right=right) if not is_condition and type(op) in OPERATIONS:
-                below(left, is_condition=False)
-                below(right, is_condition=False)
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand) if not is_condition:
-                below(operand, is_condition=False)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if not is_condition and name in FUNCTIONS:
+            case ast.BoolOp(values=values):
+                return values
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return [operand]
+            case ast.Compare(left=left, comparators=others):
+                self._check_comparison(node)
+                return [side for side in (left, *others) if not _is_text(side)]
+        return None
+
+    def _parts_of_number(self, node: ast.expr) -> list[ast.expr] | None:
+        """The expressions that a number consists of; None if it is none."""
+        match node:
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+                return [left, right]
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+                return [operand]
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 if (len(args) < 2) if name in OF_SEVERAL else (len(args) != 1):
                     raise ValueError(f"{name} in {self.text!r} has the wrong number of arguments, got {len(args)}")
-                for argument in args:
-                    below(argument, is_condition=False)
-            case ast.Name() if not is_condition:
-                pass
-            case ast.Constant(value=value) if not is_condition and type(value) in (int, float):
-                pass
-            case _:
-                self._refuse(node, is_condition=is_condition)
+                return args
+            case ast.Name():
+                return []
+            case ast.Constant(value=value) if type(value) in (int, float):
+                return []
+        return None
 
     def _refuse(self, node: ast.expr, *, is_condition: bool) -> None:
         part = ast.get_source_segment(self.text, node) or type(node).__name__
         wanted = "a condition such as 'x1 + x2 <= 100'" if is_condition else f"built of {KNOWN}"
         raise ValueError(f"{part!r} in the constraint {self.text!r} must be {wanted}")
 
-    def _check_comparison(self, node: ast.Compare, depth: int) -> None:
+    def _check_comparison(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]
         for place, op in enumerate(node.ops):
-            if not isinstance(op, ast.Eq | ast.NotEq | ORDERS):
+            if not isinstance(op, (ast.Eq, ast.NotEq, *ORDERS)):
                 self._refuse(node, is_condition=True)
-            has_text = any(_is_text(side) for side in sides[place : place + 2])
-            if has_text and isinstance(op, ORDERS):
+            if isinstance(op, ORDERS) and any(_is_text(side) for side in sides[place : place + 2]):
                 raise ValueError(f"texts have no order, got {self.text!r}; compare them with == or !=")
-        for side in sides:
-            if not _is_text(side):
-                self._check(side, is_condition=False, depth=depth + 1)
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -105,7 +105,11 @@ class Numerical(Variable):
         return np.asarray(np.clip((self._scaled(codes) - lower) / (upper - lower), 0.0, 1.0))[:, None]
 
     def from_inputs(self, inputs: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
-        return self._between(np.clip(inputs[:, 0], 0.0, 1.0), *self.bounds)
+        return self._rounded(self._between(np.clip(inputs[:, 0], 0.0, 1.0), *self.bounds))
+
+    @abstractmethod
+    def _rounded(self, codes: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        """The nearest codes that values have."""
 
     def moved(self, codes: Float[ndarray, " n"], by: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         places = np.abs(self.inputs(codes)[:, 0] + by)  # reflected at zero, and at one:
@@ -185,6 +189,9 @@ class Real(Numerical):
     def drawn(self, shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         return self._between(shares, self.lower, self.upper)
 
+    def _rounded(self, codes: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        return codes
+
 
 @final
 @dataclass(frozen=True, init=False)
@@ -232,8 +239,8 @@ class Integer(Numerical):
         """Every number has half a step on both sides, the bounds as well."""
         return np.clip(np.rint(self._between(shares, self.lower - 0.5, self.upper + 0.5)), *self.bounds)
 
-    def from_inputs(self, inputs: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
-        return np.rint(self._between(np.clip(inputs[:, 0], 0.0, 1.0), *self.bounds))
+    def _rounded(self, codes: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        return np.rint(codes)
 
 
 @final
@@ -259,7 +266,9 @@ class Categorical(Variable):
         plain = tuple(each.item() if isinstance(each, np.generic) else each for each in levels)
         for level in plain:
             if not isinstance(level, str | int | float) or level != level or level in (math.inf, -math.inf):
-                raise TypeError(f"levels of {name!r} must be texts, finite numbers or True and False, got {shown(level)}")
+                raise TypeError(
+                    f"levels of {name!r} must be texts, finite numbers or True and False, got {shown(level)}"
+                )
         if len(plain) < 2 or len({*plain}) < len(plain):
             raise ValueError(f"levels of {name!r} must be at least two different ones, got {list(plain)}")
         _set(self, name=checked_name(name), levels=plain, unit=None)

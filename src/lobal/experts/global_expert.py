@@ -278,10 +278,8 @@ def _evidence_and_slope(
     slopes = S.mul_(kernel_slope)
     # sum_ij G_ij (z_i - z_j)^2 = 2 sum_i z_i (z_i sum_j G_ij - (G z)_i)
     by_widths = -2.0 * scale * (centred * (centred * slopes.sum(dim=1, keepdim=True) - slopes @ centred)).sum(dim=0)
-    if len(theta) == 4:  # one width of all columns
-        by_widths = by_widths.sum(dim=0, keepdim=True)
-    else:
-        by_widths = units.groups.summed(by_widths)
+    # One width of all columns, or one of every group.
+    by_widths = by_widths.sum(dim=0, keepdim=True) if len(theta) == 4 else units.groups.summed(by_widths)
     gradient = torch.cat([torch.stack([by_mean, by_scale, by_noise]), by_widths])
     return evidence.item(), gradient.cpu().numpy()
 
