@@ -21,7 +21,7 @@ class Columns(NamedTuple):
     """The columns of a table, all equally long, and the labels of its rows where it has any."""
 
     columns: dict[str, ndarray]
-    index: list[Any] | None
+    labels: list[Any] | None
 
     @property
     def n(self) -> int:

@@ -177,9 +177,9 @@ class ActiveLearner:
         for, until Ctrl-C is pressed again. Run it again to go on.
 
         Args:
-            oracle: returns labels (m,) of inputs (m, d), or of the table of a `SearchSpace`. If it raises, the points it was called with failed; if it
-                returns NaN, those points did. If no point of a batch gets a label, the run ends with an error and the
-                points stay pending.
+            oracle: returns labels (m,) of inputs (m, d), or of the table of a `SearchSpace`. If it raises, the points
+                it was called with failed; if it returns NaN, those points did. If no point of a batch gets a label, the
+                run ends with an error and the points stay pending.
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
                 up for by the next size, those of the last are not.
@@ -279,7 +279,7 @@ class ActiveLearner:
         return None if self.fitted is None else self.fitted.model
 
     @exclusive
-    def predict(self, points: UserInput, **options: Any) -> Any:  # noqa: ANN401 - as MixtureRegressor.predict
+    def predict(self, /, points: UserInput, **options: Any) -> Any:  # noqa: ANN401 - as MixtureRegressor.predict
         """Predictions of the model fitted to all labels so far, at any points.
 
         Args:

@@ -128,7 +128,7 @@ class Region:
             return None
         values = [np.arange(each.bounds[0], each.bounds[1] + 1.0) for each in self.variables]
         codes = np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(values))
-        feasible = codes[self.fulfilled(codes)]
+        feasible: ndarray = codes[self.fulfilled(codes)]
         if not len(feasible):
             raise ValueError(f"none of the {len(codes)} combinations is feasible; {self._advice(codes)}")
         return feasible

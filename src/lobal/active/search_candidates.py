@@ -23,7 +23,7 @@ from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric
 from lobal.active.frames import Columns, Table, as_table, columns_of, is_table
 from lobal.active.recognition import nearest_within
 from lobal.active.region import Region
-from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from
+from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
 from lobal.active.space_model import SpaceModel
 from lobal.core.checks import shown
 from lobal.core.density import column_spread, density_at
@@ -92,7 +92,7 @@ class SearchCandidates(Candidates):
         self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
     ) -> Float[ndarray, "b v"]:
         """Points within the cells of a region, with whole numbers and levels, that fulfil the constraints."""
-        points = self.codes[indices.numpy()]
+        points: ndarray = self.codes[indices.numpy()]
         if self.cell is None:
             return points
         first = np.zeros(len(points), dtype=bool)
@@ -150,7 +150,7 @@ class SearchCandidates(Candidates):
 
     def _among_rows(self, codes: Float[ndarray, "n v"], found: Columns, pending: Points) -> Points:
         """The rows that labels and values agree on, else the rows of these values, pending ones first."""
-        numbers = self._by_labels(codes, found.index)
+        numbers = self._by_labels(codes, found.labels)
         if numbers is None:
             numbers = self._by_values(codes, pending)
         return numbers, self.codes[numbers]
@@ -165,7 +165,7 @@ class SearchCandidates(Candidates):
 
     def _by_values(self, codes: Float[ndarray, "n v"], pending: Points) -> list[int]:
         wanted = self.codes[pending[0]]
-        exact = {tuple(row): [] for row in wanted.tolist()}
+        exact: dict[tuple[float, ...], list[int]] = {tuple(row): [] for row in wanted.tolist()}
         for number, row in zip(pending[0], wanted.tolist(), strict=True):
             exact[tuple(row)].append(number)
         near, numbers = nearest_within(self.region, codes, wanted, SLACK), []
@@ -215,11 +215,7 @@ class SearchCandidates(Candidates):
         index = None
         if self.is_table:
             index = numbers.tolist() if self.index is None else [self.index[number] for number in numbers.tolist()]
-        return self._table(inputs, index)
-
-    def _table(self, codes: Float[ndarray, "n v"], index: list[Any] | None = None) -> Table:
-        units = {each.name: each.unit for each in self.region.variables if each.unit is not None}
-        return as_table(self.region.columns(codes), index=index, units=units)
+        return as_table(self.region.columns(inputs), index=index, units=units_of(self.region.variables))
 
     # What models see.
 

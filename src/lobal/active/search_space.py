@@ -23,6 +23,7 @@ from lobal.active.space_fields import (
     constraint_fields,
     expressions_only,
     region_from,
+    units_of,
 )
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
@@ -162,8 +163,9 @@ class SearchSpace(Space):
     def _of_pool(self, pool: "_Pool", seed: int) -> SearchCandidates:
         p_X = mixed_density(self.region, pool.codes, of=pool.codes, seed=seed)
         q = normalised(torch.ones_like(p_X), p_X) if self.test_density == "uniform" else p_X
-        given = {"codes": pool.codes, "index": pool.index, "is_table": True}
-        return SearchCandidates(region=self.region, pool_density=p_X, test_density=q, **given)
+        return SearchCandidates(
+            region=self.region, codes=pool.codes, pool_density=p_X, test_density=q, index=pool.index, is_table=True
+        )
 
     def mixture_options(self) -> dict[str, Any]:
         """The levels of a category share one bandwidth."""
@@ -200,8 +202,7 @@ class SearchSpace(Space):
             columns[variable.name], first = variable.values(variable.from_inputs(part)), first + variable.n_inputs
         if first != X.shape[1]:
             raise ValueError(f"inputs must have {first} columns, got shape {X.shape}")
-        units = {each.name: each.unit for each in self.variables if each.unit is not None}
-        return as_table(columns, index=None, units=units)
+        return as_table(columns, index=None, units=units_of(self.variables))
 
     def feasible(self, points: UserInput) -> ndarray:
         """Which points fulfil the constraints, up to rounding."""
@@ -261,7 +262,7 @@ class _Pool:
             raise ValueError(f"none of the {len(codes)} rows of the pool fulfils the constraints")
         if len(feasible) < len(codes):
             logger.info("%d of %d rows of the pool break a constraint", len(codes) - len(feasible), len(codes))
-        labels = list(range(len(codes))) if found.index is None else found.index
+        labels = list(range(len(codes))) if found.labels is None else found.labels
         wrong = [label for label in labels if not isinstance(label, str | int | float)]
         if wrong or len({*labels}) < len(labels):
             got = shown(wrong[0]) if wrong else "some twice"

@@ -123,3 +123,8 @@ def column_groups(variables: Sequence[Variable]) -> list[int] | None:
     if all(variable.n_inputs == 1 for variable in variables):
         return None
     return [number for number, variable in enumerate(variables) for _ in range(variable.n_inputs)]
+
+
+def units_of(variables: Sequence[Variable]) -> dict[str, str]:
+    """The units of variables that have any, by name."""
+    return {variable.name: variable.unit for variable in variables if variable.unit is not None}

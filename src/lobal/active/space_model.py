@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from torch import Tensor
 
 from lobal.active.frames import UserInput, columns_of
 from lobal.active.region import Region
@@ -79,7 +80,8 @@ class SpaceModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write variables and models to one file, without pickle."""
-        tensors, outputs = {}, []
+        tensors: dict[str, Tensor] = {}
+        outputs: list[dict[str, Any]] = []
         for number, (name, model) in enumerate(self.models.items()):
             parts, fields = model.to_record()
             tensors |= {f"{number}.{key}": tensor for key, tensor in parts.items()}

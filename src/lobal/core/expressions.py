@@ -164,7 +164,7 @@ def _holds(node: ast.expr, columns: Columns, slack: float) -> ndarray:
             join = np.logical_and if isinstance(op, ast.And) else np.logical_or
             return np.asarray(functools.reduce(join, [_holds(value, columns, slack) for value in values]))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return np.logical_not(_holds(operand, columns, -slack))
+            return np.asarray(np.logical_not(_holds(operand, columns, -slack)))
         case ast.Compare(left=left, ops=ops, comparators=others):
             sides = [_value(side, columns) for side in (left, *others)]
             pairs = zip(sides, ops, sides[1:], strict=False)
@@ -196,9 +196,10 @@ def _value(node: ast.expr, columns: Columns) -> Value:
         case ast.Name(id=name):
             column = columns[name]
             return Value(column, np.abs(column) if column.dtype.kind in "iuf" else np.zeros(len(column)))
-        case ast.Constant(value=value):
-            constant = np.asarray(value) if isinstance(value, str) else np.asarray(float(value))  # type: ignore[arg-type]
-            return Value(constant, np.zeros(()) if isinstance(value, str) else np.abs(constant))
+        case ast.Constant(value=str() as word):
+            return Value(np.asarray(word), np.zeros(()))
+        case ast.Constant(value=int() | float() as number):
+            return Value(np.asarray(float(number)), np.asarray(abs(float(number))))
         case ast.BinOp(left=left, op=op, right=right):
             first, second = _value(left, columns), _value(right, columns)
             value = OPERATIONS[type(op)](_real(first), _real(second))

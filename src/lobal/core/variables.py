@@ -148,7 +148,7 @@ class Numerical(Variable):
                 f"{self.name!r} must lie between {self.lower:g} and {self.upper:g}{unit}, got "
                 f"{_first(column[wrong])}; leave such points out, or begin with wider bounds"
             )
-        return np.clip(column, lower, upper)
+        return np.asarray(np.clip(column, lower, upper))
 
 
 @final
@@ -233,14 +233,14 @@ class Integer(Numerical):
         return self._within(whole)
 
     def values(self, codes: Float[ndarray, " n"]) -> ndarray:
-        return np.rint(codes).astype(np.int64)
+        return np.asarray(np.rint(codes), dtype=np.int64)
 
     def drawn(self, shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         """Every number has half a step on both sides, the bounds as well."""
-        return np.clip(np.rint(self._between(shares, self.lower - 0.5, self.upper + 0.5)), *self.bounds)
+        return np.asarray(np.clip(np.rint(self._between(shares, self.lower - 0.5, self.upper + 0.5)), *self.bounds))
 
     def _rounded(self, codes: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-        return np.rint(codes)
+        return np.asarray(np.rint(codes))
 
 
 @final
@@ -300,7 +300,7 @@ class Categorical(Variable):
         return np.asarray(levels[self._places(codes)])
 
     def drawn(self, shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-        return np.clip(np.floor(shares * len(self.levels)), *self.bounds)
+        return np.asarray(np.clip(np.floor(shares * len(self.levels)), *self.bounds))
 
     def moved(self, codes: Float[ndarray, " n"], by: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         del by
@@ -310,7 +310,7 @@ class Categorical(Variable):
         return np.asarray(INDICATOR * np.eye(len(self.levels))[self._places(codes)])
 
     def from_inputs(self, inputs: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
-        return inputs.argmax(axis=1).astype(np.float64)
+        return np.asarray(inputs.argmax(axis=1), dtype=np.float64)
 
     def differences(self, first: Float[ndarray, "..."], second: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
         return np.asarray(first != second, dtype=np.float64)
@@ -319,7 +319,7 @@ class Categorical(Variable):
         return {"type": self.kind, "name": self.name, "levels": list(self.levels)}
 
     def _places(self, codes: Float[ndarray, " n"]) -> Int[ndarray, " n"]:
-        return np.rint(codes).astype(np.int64)
+        return np.asarray(np.rint(codes), dtype=np.int64)
 
 
 def checked_name(name: object) -> str:
