@@ -7,7 +7,7 @@ are walked along in random directions (hit-and-run), which is uniform in the end
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, final
@@ -21,6 +21,7 @@ from scipy.stats import qmc
 
 from lobal.core.checks import shown
 from lobal.core.expressions import Expression
+from lobal.core.real_numbers import UserInput
 from lobal.core.variables import Categorical, Integer, Real, Variable
 
 logger = logging.getLogger(__name__)
@@ -276,20 +277,20 @@ def name_of(constraint: Constraint) -> str:
     return f"function {getattr(constraint, '__name__', type(constraint).__name__)}"
 
 
-def checked_region(variables: Sequence[Variable], constraints: Sequence[str | Constraint]) -> Region:
+def checked_region(variables: UserInput, constraints: UserInput) -> Region:
     """Variables and constraints that fit together.
 
     Raises:
         TypeError, ValueError: they do not; says which.
     """
-    if isinstance(variables, Variable) or not all(isinstance(each, Variable) for each in variables):
+    if not isinstance(variables, list | tuple) or not all(isinstance(each, Variable) for each in variables):
         raise TypeError(
             f"variables must be a list of lobal.Real, lobal.Integer and lobal.Categorical, got {shown(variables)}"
         )
     names = [each.name for each in variables]
     if not names or len({*names}) < len(names):
         raise ValueError(f"variables must be one or more with different names, got {names}")
-    if isinstance(constraints, str) or callable(constraints):
+    if not isinstance(constraints, list | tuple):
         raise TypeError(f"constraints must be a list, got {shown(constraints)}; write [{constraints!r}]")
     parsed = tuple(Expression(each) if isinstance(each, str) else each for each in constraints)
     region = Region(tuple(variables), parsed)

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -78,12 +78,12 @@ class SearchSpace(Space):
 
     def __init__(
         self,
-        variables: Sequence[Variable],
-        constraints: Sequence[str | Constraint] = (),
+        variables: UserInput,
+        constraints: UserInput = (),
         *,
         pool: UserInput = None,
-        test_density: Literal["pool", "uniform"] | None = None,
-        n_candidates: int = 2**15,
+        test_density: UserInput = None,
+        n_candidates: UserInput = 2**15,
     ) -> None:
         self.region: Region = checked_region(variables, constraints)
         self.n_candidates = whole_number("n_candidates", n_candidates, least=1)
@@ -115,12 +115,12 @@ class SearchSpace(Space):
     def from_pool(
         cls,
         pool: UserInput,
-        constraints: Sequence[str | Constraint] = (),
+        constraints: UserInput = (),
         *,
         log: Sequence[str] = (),
         units: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
-        test_density: Literal["pool", "uniform"] | None = None,
+        test_density: UserInput = None,
     ) -> "SearchSpace":
         """The space of a table's columns: numbers between the least and the greatest, texts as categories.
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from lobal.core.checks import real_number, shown
-from lobal.core.real_numbers import as_numbers
+from lobal.core.real_numbers import UserInput, as_numbers
 
 Level: TypeAlias = str | int | float | bool
 
@@ -49,7 +49,7 @@ class Variable(ABC):
         """The smallest and the largest code."""
 
     @abstractmethod
-    def codes(self, values: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - a column of any kind
+    def codes(self, values: UserInput) -> Float[ndarray, " n"]:
         """One number for each value; whole numbers within rounding are whole, the bounds may be passed by rounding.
 
         Raises:
@@ -170,7 +170,9 @@ class Real(Numerical):
     log: bool
     unit: str | None
 
-    def __init__(self, name: str, lower: float, upper: float, log: bool = False, unit: str | None = None) -> None:
+    def __init__(
+        self, name: str, lower: UserInput, upper: UserInput, log: UserInput = False, unit: UserInput = None
+    ) -> None:
         hint = f"give numbers as the bounds of {name!r}"
         ends = [real_number(end, value, least=-1e150, most=1e150, hint=hint) for end, value in _ends(lower, upper)]
         _set(self, name=checked_name(name), lower=ends[0], upper=ends[1], log=log, unit=unit)
@@ -180,7 +182,7 @@ class Real(Numerical):
     def n_values(self) -> int | None:
         return None
 
-    def codes(self, values: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - a column of any kind
+    def codes(self, values: UserInput) -> Float[ndarray, " n"]:
         return self._within(_column(values, self.name))
 
     def values(self, codes: Float[ndarray, " n"]) -> ndarray:
@@ -212,7 +214,9 @@ class Integer(Numerical):
     log: bool
     unit: str | None
 
-    def __init__(self, name: str, lower: int, upper: int, log: bool = False, unit: str | None = None) -> None:
+    def __init__(
+        self, name: str, lower: UserInput, upper: UserInput, log: UserInput = False, unit: UserInput = None
+    ) -> None:
         for end, value in _ends(lower, upper):
             is_whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer()
             if not is_whole or abs(value) > 2**53:
@@ -224,7 +228,7 @@ class Integer(Numerical):
     def n_values(self) -> int | None:
         return self.upper - self.lower + 1
 
-    def codes(self, values: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - a column of any kind
+    def codes(self, values: UserInput) -> Float[ndarray, " n"]:
         column = _column(values, self.name)
         whole = np.rint(column)
         wrong = np.isfinite(column) & (np.abs(column - whole) > SLACK)
@@ -260,7 +264,7 @@ class Categorical(Variable):
     levels: tuple[Level, ...]
     unit: str | None
 
-    def __init__(self, name: str, levels: Sequence[Level]) -> None:
+    def __init__(self, name: str, levels: UserInput) -> None:
         if isinstance(levels, str) or not isinstance(levels, Sequence | ndarray):
             raise TypeError(f"levels of {name!r} must be a list, such as ['water', 'ethanol'], got {shown(levels)}")
         plain = tuple(each.item() if isinstance(each, np.generic) else each for each in levels)
@@ -285,7 +289,7 @@ class Categorical(Variable):
     def bounds(self) -> tuple[float, float]:
         return 0.0, len(self.levels) - 1.0
 
-    def codes(self, values: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - a column of any kind
+    def codes(self, values: UserInput) -> Float[ndarray, " n"]:
         places = {level: place for place, level in enumerate(self.levels)}
         column = np.asarray(values, dtype=object).reshape(-1).tolist()
         unknown = [value for value in column if not _is_known(value, places)]
@@ -350,7 +354,7 @@ def _check_numerical(variable: Numerical) -> None:
         raise ValueError(f"lower must be above zero where the logarithm counts, got {variable.lower} for {name!r}")
 
 
-def _column(values: Any, name: str) -> Float[ndarray, " n"]:  # noqa: ANN401 - a column of any kind
+def _column(values: UserInput, name: str) -> Float[ndarray, " n"]:
     return as_numbers(values, name=f"the column {name!r}").reshape(-1)
 
 
