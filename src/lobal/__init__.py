@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from lobal import inducing as inducing
     from lobal.active import stopping as stopping
     from lobal.active.learner import ActiveLearner as ActiveLearner
+    from lobal.active.search_space import SearchSpace as SearchSpace
+    from lobal.active.space_model import SpaceModel as SpaceModel
     from lobal.active.spaces import Box as Box
     from lobal.active.spaces import Pool as Pool
+    from lobal.core.variables import Categorical as Categorical
+    from lobal.core.variables import Integer as Integer
+    from lobal.core.variables import Real as Real
     from lobal.mixture.adam.engine import Adam as Adam
     from lobal.mixture.analytic.engine import Analytic as Analytic
     from lobal.mixture.estimator import MixtureRegressor as MixtureRegressor
@@ -42,6 +47,11 @@ _HOMES = {
     "MixtureRegressor": "lobal.mixture.estimator",
     "OutlierWarning": "lobal.mixture.outliers",
     "Pool": "lobal.active.spaces",
+    "Categorical": "lobal.core.variables",
+    "Integer": "lobal.core.variables",
+    "Real": "lobal.core.variables",
+    "SearchSpace": "lobal.active.search_space",
+    "SpaceModel": "lobal.active.space_model",
     "inducing": "lobal.inducing",
     "stopping": "lobal.active.stopping",
 }
@@ -50,10 +60,15 @@ __all__ = [
     "Adam",
     "Analytic",
     "Box",
+    "Categorical",
     "ForceField",
+    "Integer",
     "MixtureRegressor",
     "OutlierWarning",
     "Pool",
+    "Real",
+    "SearchSpace",
+    "SpaceModel",
     "__version__",
     "inducing",
     "stopping",

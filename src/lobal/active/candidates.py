@@ -4,6 +4,7 @@ Pool, box or molecules is decided once, when a `Space` makes its candidates. Fro
 candidate numbers 0 ... N - 1, densities at the candidates, and the methods below.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ LOOKED_AT = 1024  # rows of a memory-mapped pool that are checked when it is ope
 NEIGHBOURS = 16  # a share among so many is known up to an eighth
 
 UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, frames; checked at run time
+Batch: TypeAlias = Any  # points as a user knows them: row numbers, inputs, or a table of named columns
+IsKnown: TypeAlias = Callable[[tuple[float, ...]], bool]  # whether recorded inputs are those of a point
 Points: TypeAlias = tuple[list[int], Float[ndarray, "_ d"]]  # candidate numbers and recorded inputs
 
 
@@ -81,6 +84,11 @@ class Candidates(ABC):
         """How many numbers are recorded for each point."""
 
     @property
+    def n_inputs(self) -> int:
+        """How many columns models have as their inputs."""
+        return self.n_columns
+
+    @property
     def is_uniform_box(self) -> bool:
         """Whether the candidates are a Sobol sequence, and predictions are wanted everywhere alike."""
         return False
@@ -111,13 +119,30 @@ class Candidates(ABC):
             ValueError: a point is not one of the space.
         """
 
+    def locate_among(self, batch: UserInput, pending: Points, is_known: IsKnown) -> Points:
+        """The same, where points that are not known and nearly equal pending ones may be taken for these."""
+        del pending, is_known
+        return self.locate(batch)
+
     @abstractmethod
-    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
+    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Batch:
         """Points as a user knows them."""
 
     @abstractmethod
     def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
-        """What models and oracles take as the inputs of points, one entry a point."""
+        """What models take as the inputs of points, one entry a point."""
+
+    def oracle_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Batch:
+        """What oracles take as the inputs of points; what models take unless a space has names for them."""
+        return self.model_inputs(numbers, inputs)
+
+    def encoded(self, points: UserInput) -> ndarray:
+        """Model inputs of any points, as a user gives them."""
+        return np.asarray(points)
+
+    def save_model(self, model: Any, path: str | os.PathLike[str]) -> None:  # noqa: ANN401 - a fitted model
+        """Write a model to a file, together with what is needed to predict with it."""
+        model.save(path)
 
     @abstractmethod
     def inputs_at(self, numbers: Int[Tensor, " n"]) -> ndarray:

@@ -49,7 +49,7 @@ class Labelling:
             numbers = state.ledger.pending
             n = self._points_per_call or len(numbers)
             parts = [numbers[i : i + n] for i in range(0, len(numbers), n)]
-            inputs = [state.model_inputs(part) for part in parts]
+            inputs = [state.oracle_inputs(part) for part in parts]
             is_working = bool(state.ledger.has_label(state.ledger.last_batch).any())  # before the run was interrupted
 
         def record(call: int, labels: ndarray | None) -> None:

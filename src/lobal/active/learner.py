@@ -10,16 +10,16 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, TypeAlias, final
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
 from lobal.active.campaign.exclusive import exclusive
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History
 from lobal.active.campaign.ledger import Observations
-from lobal.active.campaign.state import CampaignState
+from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.campaign.steps import Setup, model_of_last_step, opened_setup
-from lobal.active.candidates import Candidates, UserInput
+from lobal.active.candidates import Batch, Candidates, UserInput
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
 from lobal.active.labelling import Labelling
@@ -43,7 +43,8 @@ class ActiveLearner:
     half done: it is there as a whole, or not at all.
 
     Args:
-        space: where labels can be asked for: a `Pool` of candidates, a `Box`, or a pool of molecules.
+        space: where labels can be asked for: a `Pool` of candidates, a `Box`, a `SearchSpace` of named variables, or a
+            pool of molecules.
         seed: seed of everything random.
         path: folder to save the campaign in, event by event; without it nothing is written until `save`.
         model: an unfitted `MixtureRegressor` whose options every fit uses, or another `Surrogate`; by default the
@@ -110,8 +111,8 @@ class ActiveLearner:
 
     # Asking and telling.
 
-    def ask(self, n: int) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
-        """The next n points to label: row numbers of a pool, inputs in a box.
+    def ask(self, n: int) -> Batch:
+        """The next n points to label: row numbers of a pool, inputs in a box, a data frame for a `SearchSpace`.
 
         One pass through the loop of Algorithm 1. The points are pending until they are told. A second `ask` before
         that returns different points, chosen as if the pending ones were labelled.
@@ -122,7 +123,7 @@ class ActiveLearner:
         return self._ask(n)
 
     @exclusive
-    def _ask(self, n: int, target: int | None = None) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
+    def _ask(self, n: int, target: int | None = None) -> Batch:
         self._state.check_left(whole_number("the number of points to ask for", n, least=1))
         found = next_step(self._state, self._known, n, target)
         self._state.add_step(found.step, found.inputs, found.leaves)
@@ -140,7 +141,7 @@ class ActiveLearner:
         Raises:
             ValueError: points are not of the space, or labels do not fit them.
         """
-        points = self.candidates.locate(batch)
+        points = self._state.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
         if points[0]:
             self._state.tell(self._state.enter(points), values)
@@ -148,7 +149,7 @@ class ActiveLearner:
     @exclusive
     def expect(self, batch: UserInput) -> None:
         """Record points that are being labelled already, though nobody asked for them here: they are pending."""
-        points = self.candidates.locate(batch)
+        points = self._state.locate(batch)
         if points[0]:
             self._state.enter(points)
 
@@ -156,7 +157,7 @@ class ActiveLearner:
     def give_up(self, batch: UserInput | None = None) -> None:
         """Record that pending points have no label and will have none; by default all that are pending."""
         state = self._state
-        state.fail(state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch)))
+        state.fail(state.ledger.pending if batch is None else state.enter(state.locate(batch)))
 
     def run(
         self,
@@ -176,9 +177,9 @@ class ActiveLearner:
         for, until Ctrl-C is pressed again. Run it again to go on.
 
         Args:
-            oracle: returns labels (m,) of inputs (m, d). If it raises, the points it was called with failed; if it
-                returns NaN, those points did. If no point of a batch gets a label, the run ends with an error and the
-                points stay pending.
+            oracle: returns labels (m,) of inputs (m, d), or of the table of a `SearchSpace`. If it raises, the points
+                it was called with failed; if it returns NaN, those points did. If no point of a batch gets a label, the
+                run ends with an error and the points stay pending.
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
                 up for by the next size, those of the last are not.
@@ -244,18 +245,24 @@ class ActiveLearner:
     @property
     @exclusive
     def labelled(self) -> Observations:
-        """All labels and their inputs, in the order they were asked for."""
+        """All labels and their inputs, as models see them, in the order they were asked for."""
         return self._state.observations()
 
     @property
     @exclusive
-    def pending(self) -> ndarray:
+    def labelled_points(self) -> Batch:
+        """The points of all labels, in the same order, as `ask` returns them."""
+        return self._state.batch(self._state.ledger.labelled()[0])
+
+    @property
+    @exclusive
+    def pending(self) -> Batch:
         """Points asked for, or expected, whose label is still to come."""
         return self._state.batch(self._state.ledger.pending)
 
     @property
     @exclusive
-    def failed(self) -> ndarray:
+    def failed(self) -> Batch:
         """Points that have no label and will have none."""
         return self._state.batch(self._state.ledger.failed)
 
@@ -270,6 +277,37 @@ class ActiveLearner:
     def model(self) -> Any:  # noqa: ANN401 - what the surrogate fits
         """The model fitted to all labels so far, such as a `MixtureRegressor`; none while there are fewer than ten."""
         return None if self.fitted is None else self.fitted.model
+
+    @exclusive
+    def predict(self, /, points: UserInput, **options: Any) -> Any:  # noqa: ANN401 - as MixtureRegressor.predict
+        """Predictions of the model fitted to all labels so far, at any points.
+
+        Args:
+            points: inputs (n, d) or, in a `SearchSpace`, a table of raw values.
+            **options: of the model, such as `return_std` and `return_interval` of `MixtureRegressor.predict`.
+
+        Raises:
+            ValueError: there are too few labels, or points are none of the space.
+        """
+        return self._model_to_use().predict(self.candidates.encoded(points), **options)
+
+    @exclusive
+    def save_model(self, path: str | os.PathLike[str]) -> None:
+        """Write the model fitted to all labels so far to one file.
+
+        That of a `SearchSpace` has the variables with it: `lobal.SpaceModel.load(path).predict(table)`. Others are read
+        by their own class, such as `lobal.MixtureRegressor.load(path)`.
+
+        Raises:
+            ValueError: there are too few labels.
+        """
+        self.candidates.save_model(self._model_to_use(), path)
+
+    def _model_to_use(self) -> Any:  # noqa: ANN401 - what the surrogate fits
+        if self.fitted is None:
+            n, least = self._state.ledger.n_labels, SMALLEST_TRAINING_SET
+            raise ValueError(f"need {least} labels to fit a model, have {n}; call ask() and tell()")
+        return self.fitted.model
 
     @exclusive
     def local_bandwidth(self) -> Float[ndarray, " N"]:
@@ -358,7 +396,8 @@ class ActiveLearner:
         Args:
             path: the folder.
             noise: the function that the model was given as its `noise`, if it was: functions cannot be saved.
-            pool: the pool, if it was a memory-mapped file that has moved, or if the campaign's folder lacks it.
+            pool: the pool, if it was a memory-mapped file that has moved, or if the campaign's folder lacks it; the
+                `SearchSpace`, if a constraint is a function.
             device: where models are fitted from now on, "cpu" or "cuda"; by default where they were.
 
         Raises:

@@ -12,11 +12,12 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from lobal.active.campaign.exclusive import Uninterrupted
+from lobal.active.frames import first_rows, n_rows
 
 logger = logging.getLogger(__name__)
 
-# Labels of points given by their model inputs: for arrays, numbers (m,) of inputs (m, d).
-Oracle: TypeAlias = Callable[[ndarray], Any]
+# Labels of points: for arrays, numbers (m,) of inputs (m, d); tables of named columns for a search space.
+Oracle: TypeAlias = Callable[[Any], Any]
 # The checked labels of so many points, from whatever an oracle returned.
 Check: TypeAlias = Callable[[Any, int], ndarray]
 # Takes the number of a call and its labels, or none where the call failed.
@@ -32,7 +33,7 @@ class Calls:
     """
 
     def __init__(
-        self, oracle: Oracle, inputs: Sequence[ndarray], *, check: Check, record: Record, is_working: bool = False
+        self, oracle: Oracle, inputs: Sequence[Any], *, check: Check, record: Record, is_working: bool = False
     ) -> None:
         self._oracle, self._inputs, self._check, self._record = oracle, inputs, check, record
         self._failures: list[tuple[int, ndarray | None]] = []  # held back
@@ -62,7 +63,7 @@ class Calls:
             self._run(executor, timeout)
         if self._failures:
             raise RuntimeError(
-                f"the oracle failed at all {sum(map(len, self._inputs))} points; none is given up: mend it and run "
+                f"the oracle failed at all {sum(map(n_rows, self._inputs))} points; none is given up: mend it and run "
                 "again or, to do without them, learner.give_up()"
             ) from self._error
 
@@ -144,16 +145,16 @@ class Calls:
         try:
             self._take(number, result)
         except Exception as error:  # the error that ended the run is the one to raise
-            logger.warning("the oracle's answer at %s is not recorded: %s", self._inputs[number].tolist(), error)
+            logger.warning("the oracle's answer at %s is not recorded: %s", first_rows(self._inputs[number]), error)
 
     def _take(self, number: int, result: object) -> None:
         """Record an answer, or hold a failure back."""
         labels: ndarray | None = None
         if isinstance(result, BaseException):
-            logger.warning("the oracle failed at %s: %r", self._inputs[number].tolist(), result)
+            logger.warning("the oracle failed at %s: %r", first_rows(self._inputs[number]), result)
             self._error = result
         else:
-            labels = self._check(result, len(self._inputs[number]))
+            labels = self._check(result, n_rows(self._inputs[number]))
         self._is_working = self._is_working or (labels is not None and bool(is_complete(labels).any()))
         self._failures.append((number, labels))
         while self._is_working and self._failures:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
+from sklearn.base import clone
+
 from lobal.active.draws import DRAWS
 from lobal.active.mixture_surrogate import SMOOTHNESS, MixtureSurrogate
 from lobal.active.spaces import Space
@@ -93,8 +95,8 @@ def checked_space(space: object) -> Space:
     """The space; it must be one."""
     if not isinstance(space, Space):
         raise TypeError(
-            f"space must be a lobal.Pool of candidates or a lobal.Box, got {shown(space)}; write lobal.Pool(X) for "
-            "candidates in an array X, one a row"
+            f"space must be a lobal.Pool of candidates, a lobal.Box or a lobal.SearchSpace, got {shown(space)}; write "
+            "lobal.Pool(X) for candidates in an array X, one a row"
         )
     return space
 
@@ -113,7 +115,9 @@ def checked_surrogate(model: object, shrink_inducing: object, space: Space) -> S
         raise TypeError(
             f"model must be a lobal.MixtureRegressor, such as lobal.MixtureRegressor(noise=0.1), got {shown(model)}"
         )
-    return MixtureSurrogate(model, shrink_inducing=shrink_inducing)
+    mixture = clone(MixtureRegressor() if model is None else model)
+    missing = {name: value for name, value in space.mixture_options().items() if getattr(mixture, name) is None}
+    return MixtureSurrogate(mixture.set_params(**missing), shrink_inducing=shrink_inducing)
 
 
 def checked_path(path: object) -> Path:

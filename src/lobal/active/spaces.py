@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 import torch
@@ -40,6 +40,10 @@ class Space(ABC):
     @abstractmethod
     def default_surrogate(self) -> Surrogate:
         """The model that learns from labels of this space where the user names none."""
+
+    def mixture_options(self) -> dict[str, Any]:
+        """Options that a `MixtureRegressor` of this space has, unless the user gave them."""
+        return {}
 
     @abstractmethod
     def checked_validation(self, validation: UserInput) -> Validation:

@@ -24,6 +24,7 @@ from lobal.core.arrays import Scalar
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import Kernel, gaussian, kernel_and_slope, matern32, matern52, squared_distances
 from lobal.core.linalg import safe_cholesky
+from lobal.experts.column_groups import ColumnGroups
 from lobal.experts.exact import ExactExperts, exact_experts, neighbourhoods
 from lobal.experts.interface import Hyperparameters
 
@@ -73,19 +74,22 @@ def fit_global_expert(
     kernel: Kernel | None,
     anisotropic: bool,
     generator: torch.Generator,
+    groups: Sequence[int] | None = None,
 ) -> GlobalExpert:
     """The single-scale GP of greatest marginal likelihood of (a subset of) the points.
 
     `unit` is the natural width of each input column, usually its standard deviation; the bandwidth is one multiple
-    of it, or one per column if `anisotropic`. Known noise variances stay as they are. Without a `kernel` it is the
-    Gaussian, beside a `rougher` one that a single process may need where a mixture does not.
+    of it, or one per column if `anisotropic`; columns of one of the `groups`, given by a number for every column, share
+    theirs. Known noise variances stay as they are. Without a `kernel` it is the Gaussian, beside a `rougher` one that a
+    single process may need where a mixture does not.
     """
-    n_widths = len(unit) if anisotropic else 1
+    tied = ColumnGroups.of(groups, unit)
+    unit, n_widths = tied.common(unit), tied.n_widths if anisotropic else 1
     size = WITH_ONE_WIDTH if n_widths == 1 else LARGEST_SUBSET
     subset = points[torch.randperm(len(points), generator=generator)[:size].to(points.y.device)]
     n_few = max(FEW, min(FEW_PER_WIDTH * n_widths, MOST_FEW))
     few = subset[torch.arange(min(len(subset), n_few), device=subset.y.device)]
-    units = Units.of(subset.y, unit)
+    units = Units.of(subset.y, unit, tied)
     search = Search([few], units, gaussian if kernel is None else kernel)
     starts = [np.concatenate([start[:3], np.repeat(start[3], n_widths)]) for start in _starts(search)]
     found = [search.run(start, ITERATIONS) for start in starts]
@@ -102,15 +106,21 @@ def fit_global_expert(
 
 
 def searched_again(
-    points: LabelledSet, near: GlobalExpert, *, unit: Float[Tensor, " d"], anisotropic: bool
+    points: LabelledSet,
+    near: GlobalExpert,
+    *,
+    unit: Float[Tensor, " d"],
+    anisotropic: bool,
+    groups: Sequence[int] | None = None,
 ) -> GlobalExpert:
     """The single-scale GP of greatest marginal likelihood of other points, near the one that was found before."""
-    n_widths = len(unit) if anisotropic else 1
+    tied = ColumnGroups.of(groups, unit)
+    unit, n_widths = tied.common(unit), tied.n_widths if anisotropic else 1
     size = WITH_ONE_WIDTH if n_widths == 1 else LARGEST_SUBSET
     subset = points[torch.arange(min(len(points), size), device=points.y.device)]
     samples = [subset[rows] for rows in neighbourhoods(subset.X / near.bandwidth, LARGEST_NEIGHBOURHOOD)]
     # In units of the bandwidth that was found, one factor of all widths keeps their ratios.
-    search = Search(samples, Units.of(subset.y, unit if anisotropic else near.bandwidth), near.kernel)
+    search = Search(samples, Units.of(subset.y, unit if anisotropic else near.bandwidth, tied), near.kernel)
     return search.units.expert(search.run(search.units.parameters(near)[: 3 + n_widths], AGAIN), points, near.kernel)
 
 
@@ -150,18 +160,21 @@ class Units:
     centre: Scalar
     spread: Scalar
     unit: Float[Tensor, " d"]
+    groups: ColumnGroups
 
     @classmethod
-    def of(cls, y: Float[Tensor, " n"], unit: Float[Tensor, " d"]) -> "Units":
+    def of(cls, y: Float[Tensor, " n"], unit: Float[Tensor, " d"], groups: ColumnGroups | None = None) -> "Units":
         """The units of these labels."""
         spread = y.var()
-        return cls(y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit)
+        tied = ColumnGroups.of(None, unit) if groups is None else groups
+        return cls(y.mean(), torch.where(spread > 0, spread, torch.ones_like(spread)), unit, tied)
 
     def parameters(self, expert: GlobalExpert) -> np.ndarray:
-        """theta of an expert with a width per column."""
+        """theta of an expert with a width per group of columns."""
         mean, scale, noise = expert.hyperparameters
         first = [(mean - self.centre) / self.spread.sqrt(), *((v.mean() / self.spread).log() for v in (scale, noise))]
-        return np.asarray([*(value.item() for value in first), *(expert.bandwidth / self.unit).log().tolist()])
+        widths = self.groups.first(np.asarray((expert.bandwidth / self.unit).log().tolist()))
+        return np.asarray([*(value.item() for value in first), *widths])
 
     def expert(self, theta: np.ndarray, points: LabelledSet, kernel: Kernel) -> GlobalExpert:
         """The expert of these parameters; the noise is the points' own where it is known."""
@@ -180,7 +193,7 @@ class Units:
 
     def bandwidth(self, theta: Float[Tensor, " k"]) -> Float[Tensor, " d"]:
         """One width for every column."""
-        return self.unit * theta[3:].exp()
+        return self.unit * self.groups.of_columns(theta[3:]).exp()
 
 
 @final
@@ -265,8 +278,8 @@ def _evidence_and_slope(
     slopes = S.mul_(kernel_slope)
     # sum_ij G_ij (z_i - z_j)^2 = 2 sum_i z_i (z_i sum_j G_ij - (G z)_i)
     by_widths = -2.0 * scale * (centred * (centred * slopes.sum(dim=1, keepdim=True) - slopes @ centred)).sum(dim=0)
-    if len(theta) == 4:  # one width of all columns
-        by_widths = by_widths.sum(dim=0, keepdim=True)
+    # One width of all columns, or one of every group.
+    by_widths = by_widths.sum(dim=0, keepdim=True) if len(theta) == 4 else units.groups.summed(by_widths)
     gradient = torch.cat([torch.stack([by_mean, by_scale, by_noise]), by_widths])
     return evidence.item(), gradient.cpu().numpy()
 

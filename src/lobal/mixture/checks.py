@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from sklearn.utils.validation import validate_data
 
+from lobal.core.checks import whole_number
 from lobal.core.real_numbers import as_numbers, check_complete
 
 Value = TypeVar("Value")
@@ -78,6 +79,18 @@ def bandwidth_matrix(name: str, width: Any, d: int) -> Float[ndarray, "..."] | N
     if not (np.isfinite(values).all() and is_symmetric and smallest > 0):
         raise ValueError(f"{name} must be positive (definite) and finite, got {values.tolist()}")
     return values
+
+
+def column_groups(groups: Any, d: int) -> tuple[int, ...] | None:  # noqa: ANN401 - any sequence
+    """A number of at least zero for each of d columns, or None."""
+    if groups is None:
+        return None
+    if isinstance(groups, str) or len(groups) != d:
+        raise ValueError(
+            f"column_groups must have a number for each of the {d} columns of X, got {groups!r}; columns of equal "
+            "numbers share a bandwidth"
+        )
+    return tuple(whole_number("every entry of column_groups", group, least=0) for group in groups)
 
 
 def share_of(fraction: float, n: int, name: str) -> int:

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +29,15 @@ from lobal.mixture.engine import EngineOptions
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
 from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
-from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
+from lobal.mixture.storage import (
+    SavedModel,
+    fitted_attributes,
+    load_model,
+    model_of_record,
+    model_record,
+    save_model,
+    saved_model,
+)
 from lobal.mixture.stored_options import check_options
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
@@ -48,6 +57,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             by default the bandwidth of the best single Gaussian process.
         anisotropic (bool): Whether that process has a bandwidth per column, or one for all in standard deviations,
             which suits many columns and few labels.
+        column_groups (list of int or None): A number for every column; columns of equal numbers share a bandwidth. For
+            columns that belong together, such as those of the levels of one category. By default none do.
         kernel (str): "gaussian", "matern52", "matern32" or "matern12"; "auto" is the one of the first three that
             predicts labels best from the others, and the Gaussian under Adam or without tuning.
         experts (str): "exact" experts use every label and cost O(n^3); "sparse" ones use inducing points. "auto" is
@@ -99,6 +110,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
+        column_groups: Sequence[int] | None = None,
         kernel: str = "auto",
         experts: Literal["auto", "sparse", "exact"] = "auto",
         n_inducing: int | None = None,
@@ -122,6 +134,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.bandwidths = bandwidths
         self.shared_bandwidth = shared_bandwidth
         self.anisotropic = anisotropic
+        self.column_groups = column_groups
         self.kernel = kernel
         self.experts = experts
         self.n_inducing = n_inducing
@@ -347,8 +360,28 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         saved = load_model(path, resolve_device(device))
         with read_from(path, "a model"):
-            model = cls(**{**saved.options, "device": device})
-            check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
+            return cls._from_saved(saved, device)
+
+    def to_record(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and JSON fields of the fitted model, for files that hold more than it."""
+        check_is_fitted(self)
+        return model_record(saved_model(self))
+
+    @classmethod
+    def from_record(
+        cls, tensors: dict[str, Tensor], fields: dict[str, Any], *, device: str | None = None
+    ) -> "MixtureRegressor":
+        """The model that `to_record` took apart, checked as `load` does.
+
+        Raises:
+            ValueError: They are not those of a model.
+        """
+        return cls._from_saved(model_of_record(tensors, fields, resolve_device(device)), device)
+
+    @classmethod
+    def _from_saved(cls, saved: SavedModel, device: str | None) -> "MixtureRegressor":
+        model = cls(**{**saved.options, "device": device})
+        check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
         for name, value in fitted_attributes(saved).items():
             setattr(model, name, value)
         return model

@@ -14,7 +14,7 @@ from lobal.core.arrays import resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.kernels import KERNELS, Kernel, gaussian
 from lobal.inducing.select import checked_parameters
-from lobal.mixture.checks import ascending, bandwidth_matrix, one_of, positive
+from lobal.mixture.checks import ascending, bandwidth_matrix, column_groups, one_of, positive
 from lobal.mixture.engine import EngineOptions
 from lobal.mixture.engines import DEFAULT_ENGINE, ENGINES
 from lobal.mixture.settings import MixtureSettings, TrainingSettings
@@ -58,6 +58,7 @@ def mixture_settings(
         shared_bandwidth=width("shared_bandwidth"),
         gate_bandwidth=width("gate_bandwidth"),
         anisotropic=options["anisotropic"],
+        column_groups=column_groups(options["column_groups"], d),
         scale=None if options["scale"] is None else positive("scale", options["scale"]) / label_scale**2,
         kernel=_kernel(options["kernel"], may_choose=engine.chooses_kernel),
         exact=exact,

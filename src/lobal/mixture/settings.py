@@ -24,6 +24,7 @@ class MixtureSettings:
     shared_bandwidth: Float[Tensor, "..."] | None = None  # Sigma_E: a number, one width per column, or a matrix
     gate_bandwidth: Float[Tensor, "..."] | None = None  # sigma_G I, likewise
     anisotropic: bool = False  # one width per column in the global expert's bandwidth
+    column_groups: tuple[int, ...] | None = None  # columns of equal numbers share a width
     scale: float | None = None  # initial lambda_E; None: the global expert's
     kernel: Kernel | None = gaussian  # None: the global expert's choice
     exact: bool = False  # exact experts, the gate trained on leave-one-out predictions or on a gate set

@@ -58,7 +58,8 @@ class Start:
             return self
         near = GlobalExpert(self.hyperparameters, self.global_bandwidth, self.kernel)
         unit, anisotropic = column_spread(points.X), self.settings.anisotropic
-        expert = searched_again(points, near, unit=unit, anisotropic=anisotropic)
+        groups = self.settings.column_groups
+        expert = searched_again(points, near, unit=unit, anisotropic=anisotropic, groups=groups)
         return _start(expert, self.settings, self.generator)
 
     def exact_experts(
@@ -101,6 +102,7 @@ def global_start(points: LabelledSet, settings: MixtureSettings, generator: torc
         kernel=settings.kernel,
         anisotropic=settings.anisotropic,
         generator=generator,
+        groups=settings.column_groups,
     )
     return _start(expert, settings, generator)
 

@@ -43,6 +43,7 @@ OPTIONS = table(
         **dict.fromkeys(("anisotropic", "refit", "exchange", "verbose"), flag),
         "intrinsic_dimension": real(1e-6, 1e6, words=(None,)),
         "bandwidths": optional(list_of(positive())),
+        "column_groups": optional(list_of(whole())),
         **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(_width)),
         "noise": _noise,
         "scale": positive(words=(None,)),

@@ -70,8 +70,10 @@ def landscape(learner: ActiveLearner, names: Sequence[str] | None = None) -> Lan
 
 def suggested_inputs(learner: ActiveLearner) -> Float[ndarray, "n d"]:
     """Inputs of the pending points."""
-    numbers, inputs = learner.candidates.locate(learner.pending)
-    return _coordinates(learner, inputs, np.asarray(numbers, dtype=np.int64))
+    candidates, recorded = learner.candidates.locate(learner.pending)
+    numbers = np.asarray(candidates, dtype=np.int64)
+    inputs = learner.candidates.model_inputs(numbers, recorded) if learner.is_box else recorded
+    return _coordinates(learner, inputs, numbers)
 
 
 def _coordinates(learner: ActiveLearner, inputs: ndarray, numbers: Int[ndarray, " n"]) -> Float[ndarray, "n d"]:

@@ -17,7 +17,7 @@ from lobal.active.campaign.folder import JOURNAL, Campaign
 from lobal.active.campaign.history import STEP, History, Step
 from lobal.active.campaign.ledger import Event, Ledger, Observations
 from lobal.active.campaign.steps import Setup, StepState, create_campaign
-from lobal.active.candidates import Points
+from lobal.active.candidates import Batch, Points, UserInput
 from lobal.active.draws import LAST
 from lobal.active.oracles import is_complete
 from lobal.core.density import normalised
@@ -69,13 +69,23 @@ class CampaignState:
         """Candidates and recorded inputs of points by number."""
         return self.ledger.candidates(numbers).tolist(), self.ledger.inputs(numbers)
 
-    def batch(self, numbers: Sequence[int]) -> ndarray:
+    def locate(self, batch: UserInput) -> Points:
+        """Points as a user gives them; those that nearly equal pending ones may be these."""
+        ledger, is_box = self.ledger, self.candidates.is_box
+        pending = self.points(ledger.pending)
+        return self.candidates.locate_among(batch, pending, lambda x: is_box and ledger.number(-1, x) is not None)
+
+    def batch(self, numbers: Sequence[int]) -> Batch:
         """Points by number, as a user knows them."""
         return self.candidates.batch(self.ledger.candidates(numbers), self.ledger.inputs(numbers))
 
     def model_inputs(self, numbers: Sequence[int]) -> ndarray:
-        """Points by number, as models and oracles take them."""
+        """Points by number, as models take them."""
         return self.candidates.model_inputs(self.ledger.candidates(numbers), self.ledger.inputs(numbers))
+
+    def oracle_inputs(self, numbers: Sequence[int]) -> Batch:
+        """Points by number, as oracles take them."""
+        return self.candidates.oracle_inputs(self.ledger.candidates(numbers), self.ledger.inputs(numbers))
 
     def observations(self) -> Observations:
         """All labels with their points."""

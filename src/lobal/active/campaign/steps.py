@@ -36,6 +36,7 @@ MODEL = "model"  # suffix of the files of models
 # they are imported when a campaign of theirs is opened.
 CANDIDATES = {
     "array": "lobal.active.candidates:ArrayCandidates",
+    "search_space": "lobal.active.search_candidates:SearchCandidates",
     "molecules": "lobal.molecules.space:MolecularCandidates",
 }
 SURROGATES = {
@@ -143,7 +144,7 @@ def opened_setup(
     with read_from(file, "the candidates of the campaign"):
         kind.check_tensors(StoredTensors(tensors), header["candidates"])
     candidates: Candidates = kind.from_tensors(tensors, header["candidates"], space)
-    surrogate = _surrogate(campaign, header["surrogate"], noise, candidates.n_columns)
+    surrogate = _surrogate(campaign, header["surrogate"], noise, candidates.n_inputs)
     if device is not None:
         surrogate.use_device(device)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
@@ -169,11 +170,11 @@ def checked_header(campaign: Campaign) -> tuple[dict[str, Any], list[Event]]:
 
 
 def _surrogate(
-    campaign: Campaign, settings: Mapping[str, Any], noise: NoiseFunction | None, n_columns: int
+    campaign: Campaign, settings: Mapping[str, Any], noise: NoiseFunction | None, n_inputs: int
 ) -> Surrogate:
     with read_from(campaign.path / HEADER, WHAT):
         kind = resolved(SURROGATES, settings["kind"])
-        kind.check_settings(settings, n_columns)
+        kind.check_settings(settings, n_inputs)
     if settings.get("functions") and noise is None and not campaign.is_writable:
         logger.warning("the campaign's noise was a function, which is not given: a constant noise is learned")
         settings = {**settings, "functions": []}

@@ -1,0 +1,356 @@
+"""Candidates of a space of named variables: rows of a table, all points of a finite space, or cells of a region.
+
+Of every point its codes are recorded: numbers as they are, levels of categories by their place. Models see the inputs
+that the variables make of them, users see tables.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.spatial import KDTree
+from torch import Tensor
+
+from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric, Points, UserInput
+from lobal.active.frames import Columns, Table, as_table, columns_of, is_table
+from lobal.active.recognition import nearest_within
+from lobal.active.region import Region
+from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
+from lobal.active.space_model import SpaceModel
+from lobal.core.checks import shown
+from lobal.core.density import column_spread, density_at
+from lobal.core.kernels import squared_distances
+from lobal.core.schema import FINITE, TINY, table
+from lobal.core.stored_tensors import StoredTensors
+from lobal.core.variables import SLACK, Categorical, Real
+from lobal.experts.column_groups import ColumnGroups
+
+logger = logging.getLogger(__name__)
+
+TRIES = 16  # of placing a point in its cell
+OUTPUT = "y"  # the name of the only output
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SearchCandidates(Candidates):
+    """Points of named variables to choose from."""
+
+    kind: ClassVar[str] = "search_space"
+
+    region: Region
+    codes: Float[ndarray, "N v"]
+    pool_density: Float[Tensor, " N"]
+    test_density: Float[Tensor, " N"]
+    cell: float | None = None  # width of a cell in shares of the ranges; none where candidates are all there is
+    index: list[Any] | None = None  # labels of a table's rows
+    is_table: bool = False  # whether candidates are the rows of a table
+
+    @cached_property
+    def array(self) -> ArrayCandidates:
+        """The same candidates as inputs of models."""
+        inputs = self.region.inputs(self.codes)
+        return ArrayCandidates(inputs=inputs, pool_density=self.pool_density, test_density=self.test_density)
+
+    @property
+    def X(self) -> Float[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
+        return np.asarray(self.array.inputs)
+
+    @property
+    def is_box(self) -> bool:
+        return self.cell is not None
+
+    @property
+    def is_uniform_box(self) -> bool:
+        return self.is_box and self.region.equalities is None and self.test_density is self.pool_density
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.region.variables)
+
+    @property
+    def n_inputs(self) -> int:
+        return sum(variable.n_inputs for variable in self.region.variables)
+
+    def intrinsic_dimension(self, seed: int) -> float:
+        """The number of free numbers; of a table what TwoNN finds, if that is less."""
+        free = float(self.region.dimension)
+        has_reals = any(isinstance(variable, Real) for variable in self.region.variables)
+        if not (self.is_table and has_reals and len(np.unique(self.codes, axis=0)) > 2):
+            return free
+        return min(free, max(1.0, self.array.intrinsic_dimension(seed)))
+
+    def place(
+        self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
+    ) -> Float[ndarray, "b v"]:
+        """Points within the cells of a region, with whole numbers and levels, that fulfil the constraints."""
+        points: ndarray = self.codes[indices.numpy()]
+        if self.cell is None:
+            return points
+        first = np.zeros(len(points), dtype=bool)
+        first[np.unique(indices.numpy(), return_index=True)[1]] = True
+        moves = ~(first & ~np.isin(indices.numpy(), taken)) if taken is not None else np.ones(len(points), dtype=bool)
+        for _ in range(TRIES):
+            rows = np.flatnonzero(moves)
+            if not len(rows):
+                break
+            jitter = torch.rand((len(rows), points.shape[1]), dtype=torch.float64, generator=generator).numpy() - 0.5
+            moved = self.region.moved(self.codes[indices.numpy()[rows]], self.cell * jitter)
+            good = self.region.inside(moved) & self.region.fulfilled(moved)
+            good &= (moved != points[rows]).any(axis=1)
+            points[rows[good]] = moved[good]
+            moves[rows[good]] = False
+        return points
+
+    # Points of users.
+
+    def locate(self, batch: UserInput) -> Points:
+        return self.locate_among(batch, ([], np.empty((0, self.n_columns))), lambda _: False)
+
+    def locate_among(self, batch: UserInput, pending: Points, is_known: IsKnown) -> Points:
+        """Points of a table by their labels or values, others by their values; those nearly pending are these."""
+        if not is_table(batch):
+            return self._labelled_so(batch)
+        found = columns_of(batch, self.region.names)
+        if not found.n:
+            return [], np.empty((0, self.n_columns))
+        codes = self.region.codes(found.columns)
+        if not self.is_box:
+            return self._among_rows(codes, found, pending)
+        near = nearest_within(self.region, codes, pending[1], SLACK)
+        near[[is_known(tuple(row)) for row in codes.tolist()]] = -1
+        codes = self._recognised(codes, near, pending)
+        self.region.check(codes[near < 0], slack=SLACK)
+        numbers = self._tree.query(self.region.inputs(codes))[1]
+        numbers[near >= 0] = np.array([*pending[0], 0])[near[near >= 0]]
+        return numbers.tolist(), codes
+
+    def _labelled_so(self, batch: UserInput) -> Points:
+        """Rows of a table that have these labels."""
+        labels = np.asarray(batch, dtype=object).reshape(-1).tolist() if self.is_table else []
+        if np.asarray(batch, dtype=object).size == 0:
+            return [], np.empty((0, self.n_columns))
+        unknown = [label for label in labels if label not in self._rows]
+        if not self.is_table or unknown:
+            what = "or labels of rows of the pool's table" if self.is_table else "with a column for every variable"
+            raise ValueError(
+                f"points must be a data frame, a dictionary of columns or a list of dictionaries {what}, got "
+                f"{shown(unknown[0] if unknown else batch)}"
+            )
+        rows = [self._rows[label] for label in labels]
+        return rows, self.codes[rows]
+
+    def _among_rows(self, codes: Float[ndarray, "n v"], found: Columns, pending: Points) -> Points:
+        """The rows that labels and values agree on, else the rows of these values, pending ones first."""
+        numbers = self._by_labels(codes, found.labels)
+        if numbers is None:
+            numbers = self._by_values(codes, pending)
+        return numbers, self.codes[numbers]
+
+    def _by_labels(self, codes: Float[ndarray, "n v"], labels: list[Any] | None) -> list[int] | None:
+        if labels is None or not self.is_table or not all(label in self._rows for label in labels):
+            return None
+        rows = [self._rows[label] for label in labels]
+        pairs = zip(self.region.variables, codes.T, self.codes[rows].T, strict=True)
+        agree = all((each.differences(told, known) <= SLACK).all() for each, told, known in pairs)
+        return rows if agree else None
+
+    def _by_values(self, codes: Float[ndarray, "n v"], pending: Points) -> list[int]:
+        wanted = self.codes[pending[0]]
+        exact: dict[tuple[float, ...], list[int]] = {tuple(row): [] for row in wanted.tolist()}
+        for number, row in zip(pending[0], wanted.tolist(), strict=True):
+            exact[tuple(row)].append(number)
+        near, numbers = nearest_within(self.region, codes, wanted, SLACK), []
+        for place, row in zip(near.tolist(), codes.tolist(), strict=True):
+            if place < 0:
+                numbers.append(self._row_of(row))
+                continue
+            same = exact[tuple(wanted[place].tolist())]  # equal rows of a table are told one after the other
+            numbers.append(same.pop(0) if len(same) > 1 else same[0])
+        return numbers
+
+    def _row_of(self, codes: list[float]) -> int:
+        """The candidate of these values."""
+        row = np.array([codes])
+        _, places = self._tree.query(self.region.inputs(row), k=min(8, len(self)))
+        places = np.atleast_1d(np.squeeze(places))
+        place = int(nearest_within(self.region, row, self.codes[places], SLACK)[0])
+        if place < 0:
+            self.region.check(row, slack=SLACK)
+            values = ", ".join(f"{name} = {column[0]}" for name, column in self.region.columns(row).items())
+            raise ValueError(f"points must be rows of the pool, got {values}; check the values, or leave the point out")
+        return int(places[place])
+
+    def _recognised(self, codes: Float[ndarray, "n v"], near: Int[ndarray, " n"], pending: Points) -> ndarray:
+        """Codes with those of the pending points that were meant."""
+        rows = np.flatnonzero(near >= 0)
+        meant = pending[1][near[rows]]
+        n_rounded = int((codes[rows] != meant).any(axis=1).sum())
+        if n_rounded:
+            logger.info("%d points nearly equal pending ones and are taken for these", n_rounded)
+        codes = codes.copy()
+        codes[rows] = meant
+        return codes
+
+    @cached_property
+    def _rows(self) -> dict[Any, int]:
+        """Candidates by the labels of their rows."""
+        labels = range(len(self)) if self.index is None else self.index
+        return {label: row for row, label in enumerate(labels)}
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.X)
+
+    def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> Table:
+        """A data frame, with the labels of a table's rows."""
+        index = None
+        if self.is_table:
+            index = numbers.tolist() if self.index is None else [self.index[number] for number in numbers.tolist()]
+        return as_table(self.region.columns(inputs), index=index, units=units_of(self.region.variables))
+
+    # What models see.
+
+    def oracle_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> Table:
+        """The same as `ask` returns."""
+        return self.batch(numbers, inputs)
+
+    def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> ndarray:
+        del numbers
+        return self.region.inputs(inputs)
+
+    def encoded(self, points: UserInput) -> ndarray:
+        return self.region.inputs(self.region.codes(columns_of(points, self.region.names).columns))
+
+    def inputs_at(self, numbers: Int[Tensor, " n"]) -> ndarray:
+        return self.array.inputs_at(numbers)
+
+    def parts(self) -> Iterator[tuple[slice, ndarray]]:
+        return self.array.parts()
+
+    def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
+        return self.array.labels(values, n, name=name)
+
+    def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n v"], seed: int) -> Float[Tensor, " N"]:
+        del numbers
+        return mixed_density(self.region, self.codes, of=inputs, seed=seed)
+
+    @cached_property
+    def metric(self) -> Metric:
+        """Euclidean in columns of equal spread, those of the levels of one category in their common one."""
+        spread = self._spread
+        return Metric(lambda X: torch.from_numpy(np.asarray(X)) / spread, squared_distances)
+
+    def neighbours(self, at: Points, among: Points, k: int) -> Int[ndarray, "n k"]:
+        others, points = (self.region.inputs(each[1]) / self._spread.numpy() for each in (among, at))
+        return np.asarray(KDTree(others).query(points, k=range(1, k + 1))[1])
+
+    @cached_property
+    def _spread(self) -> Float[Tensor, " d"]:
+        spread = column_spread(torch.from_numpy(self.X))
+        return ColumnGroups.of(column_groups(self.region.variables), spread).common(spread)
+
+    def save_model(self, model: Any, path: str | os.PathLike[str]) -> None:  # noqa: ANN401 - a fitted model
+        """With the variables, so that it predicts from raw columns."""
+        SpaceModel(self.region.variables, {OUTPUT: model}).save(path)
+
+    # Files.
+
+    def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Functions among the constraints are left out; null is in their place."""
+        tensors = {"codes": torch.tensor(self.codes), "pool_density": self.pool_density}
+        if self.test_density is not self.pool_density:
+            tensors["test_density"] = self.test_density
+        if self.cell is not None:
+            tensors["cell"] = torch.tensor([self.cell], dtype=torch.float64)
+        if self.index is not None:
+            labels = json.dumps(self.index).encode()
+            tensors["index"] = torch.frombuffer(bytearray(labels), dtype=torch.uint8)
+        return tensors, {"space": constraint_fields(self.region), "is_table": self.is_table}
+
+    @classmethod
+    def check_fields(cls, fields: Mapping[str, Any]) -> None:
+        table({"space": SPACE, "is_table": _truth})(fields, "candidates")
+        region_from(fields["space"], None, check_only=True)
+
+    @classmethod
+    def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
+        variables = region_from(fields["space"], None, check_only=True).variables
+        stored.sizes |= {"v": len(variables), "d": sum(each.n_inputs for each in variables)}
+        codes = stored.real("codes", "N v", least=-FINITE, most=FINITE)
+        for variable, column in zip(variables, codes.numpy().T, strict=True):
+            _check_codes(variable.name, column, variable.bounds, is_whole=variable.n_values is not None)
+        stored.real("pool_density", "N", least=TINY, most=FINITE)
+        if "test_density" in stored and not (stored.real("test_density", "N", least=0.0, most=FINITE) > 0).any():
+            raise ValueError("test_density must be above zero somewhere, got zeros only")
+        if "cell" in stored:
+            stored.real("cell", "1", least=TINY, most=1.0)
+        if "index" in stored:
+            _stored_index(stored.tensors["index"], stored.sizes["N"])
+        if "validation.X" in stored:
+            stored.real("validation.X", "k d", least=-1.0, most=2.0)
+            stored.real("validation.y", "k", least=-FINITE, most=FINITE)
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "SearchCandidates":  # noqa: ANN401 - a Space
+        density, n = tensors["pool_density"], len(tensors["codes"])
+        return cls(
+            region=region_from(fields["space"], space),
+            codes=tensors["codes"].numpy(),
+            pool_density=density,
+            test_density=tensors.get("test_density", density),
+            cell=float(tensors["cell"][0]) if "cell" in tensors else None,
+            index=_stored_index(tensors["index"], n) if "index" in tensors else None,
+            is_table=fields["is_table"],
+        )
+
+
+def mixed_density(
+    region: Region, codes: Float[ndarray, "N v"], *, of: Float[ndarray, "n v"], seed: int
+) -> Float[Tensor, " N"]:
+    """An estimate of the density that points follow: that of their numbers, times the frequencies of levels."""
+    density = torch.ones(len(codes), dtype=torch.float64)
+    are_levels = np.array([isinstance(variable, Categorical) for variable in region.variables])
+    if not are_levels.all():
+        numbers = Region(tuple(each for each in region.variables if not isinstance(each, Categorical)), ())
+        at, sample = (numbers.inputs(each[:, ~are_levels]) for each in (codes, of))
+        density *= density_at(at, of=sample, generator=torch.Generator().manual_seed(seed))
+    for column in np.flatnonzero(are_levels):
+        levels = np.arange(region.variables[column].bounds[1] + 1.0)
+        counts = 1.0 + (of[:, column, None] == levels).sum(axis=0)  # no level is impossible
+        density *= torch.from_numpy(counts / counts.mean())[torch.from_numpy(codes[:, column]).long()]
+    return density
+
+
+def _truth(value: object, name: str) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {shown(value)}")
+
+
+def _check_codes(name: str, codes: ndarray, bounds: tuple[float, float], *, is_whole: bool) -> None:
+    if codes.min() < bounds[0] or codes.max() > bounds[1]:
+        raise ValueError(f"codes of {name!r} must be from {bounds[0]:g} to {bounds[1]:g}, got {codes.min()}")
+    if is_whole and (codes != np.rint(codes)).any():
+        raise ValueError(f"codes of {name!r} must be whole numbers, got {codes[codes != np.rint(codes)][0]}")
+
+
+def _stored_index(content: Tensor, n: int) -> list[Any]:
+    """The labels of n rows."""
+    if content.dtype != torch.uint8:
+        raise ValueError(f"index must be of type uint8, got {content.dtype}")
+    labels = json.loads(bytes(content.numpy()).decode())
+    if (
+        not isinstance(labels, list)
+        or len(labels) != n
+        or not all(isinstance(each, str | int | float) for each in labels)
+    ):
+        raise ValueError(f"index must be {n} texts or numbers, got {shown(labels)}")
+    return labels
