@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lobal import inducing as inducing
     from lobal.active import stopping as stopping
     from lobal.active.learner import ActiveLearner as ActiveLearner
+    from lobal.active.outputs import Curve as Curve
+    from lobal.active.outputs import Output as Output
     from lobal.active.spaces import Box as Box
     from lobal.active.spaces import Pool as Pool
     from lobal.mixture.adam.engine import Adam as Adam
@@ -38,8 +40,10 @@ _HOMES = {
     "Adam": "lobal.mixture.adam.engine",
     "Analytic": "lobal.mixture.analytic.engine",
     "Box": "lobal.active.spaces",
+    "Curve": "lobal.active.outputs",
     "ForceField": "lobal.molecules.field.forcefield",
     "MixtureRegressor": "lobal.mixture.estimator",
+    "Output": "lobal.active.outputs",
     "OutlierWarning": "lobal.mixture.outliers",
     "Pool": "lobal.active.spaces",
     "inducing": "lobal.inducing",
@@ -50,9 +54,11 @@ __all__ = [
     "Adam",
     "Analytic",
     "Box",
+    "Curve",
     "ForceField",
     "MixtureRegressor",
     "OutlierWarning",
+    "Output",
     "Pool",
     "__version__",
     "inducing",

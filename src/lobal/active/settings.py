@@ -10,7 +10,7 @@ from typing import Any, final
 
 from lobal.active.draws import DRAWS
 from lobal.active.mixture_surrogate import SMOOTHNESS, MixtureSurrogate
-from lobal.active.spaces import Space
+from lobal.active.spaces import ArraySpace, Space
 from lobal.active.surrogate import Surrogate
 from lobal.core.checks import real_number, shown, whole_number
 from lobal.mixture.estimator import MixtureRegressor
@@ -113,6 +113,8 @@ def checked_surrogate(model: object, shrink_inducing: object, space: Space) -> S
         raise TypeError(
             f"model must be a lobal.MixtureRegressor, such as lobal.MixtureRegressor(noise=0.1), got {shown(model)}"
         )
+    if isinstance(space, ArraySpace):
+        return space.surrogate_of(model, shrink_inducing=shrink_inducing)
     return MixtureSurrogate(model, shrink_inducing=shrink_inducing)
 
 

@@ -28,7 +28,7 @@ from lobal.mixture.engine import EngineOptions
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
 from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
-from lobal.mixture.storage import fitted_attributes, load_model, save_model, saved_model
+from lobal.mixture.storage import SavedModel, fitted_attributes, load_model, save_model, saved_model
 from lobal.mixture.stored_options import check_options
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
@@ -347,8 +347,13 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         saved = load_model(path, resolve_device(device))
         with read_from(path, "a model"):
-            model = cls(**{**saved.options, "device": device})
-            check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
+            return cls.from_saved(saved, device=device)
+
+    @classmethod
+    def from_saved(cls, saved: SavedModel, *, device: str | None = None) -> "MixtureRegressor":
+        """The model that was saved, with its tensors on the given device already."""
+        model = cls(**{**saved.options, "device": device})
+        check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
         for name, value in fitted_attributes(saved).items():
             setattr(model, name, value)
         return model

@@ -99,6 +99,11 @@ def fitted_attributes(saved: SavedModel) -> dict[str, Any]:
 
 def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
     """Write one file."""
+    save_record(path, *model_record(model))
+
+
+def model_record(model: SavedModel) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The model as tensors and JSON fields; `model_from_record` puts it together again."""
     tensors, mixture = mixture_tensors(model.mixture)
     fields = {
         "mixture": mixture,
@@ -109,7 +114,7 @@ def save_model(path: str | os.PathLike[str], model: SavedModel) -> None:
     }
     for name, part in (("density", model.density), ("calibration", model.calibration)):
         tensors |= _tensors_under(name, part)
-    save_record(path, tensors | noise_tensors(model.noise), fields)
+    return tensors | noise_tensors(model.noise), fields
 
 
 def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel:
@@ -120,10 +125,19 @@ def load_model(path: str | os.PathLike[str], device: torch.device) -> SavedModel
     """
     tensors, fields = load_record(path)
     with read_from(path, "a model"):
-        check_fields(fields)
-        check_tensors(tensors, fields)
-        saved = _assembled({name: tensor.to(device) for name, tensor in tensors.items()}, fields)
-        check_predictions(saved.mixture, saved.noise, saved.density, saved.attributes)
+        return model_from_record(tensors, fields, device)
+
+
+def model_from_record(tensors: dict[str, Tensor], fields: dict[str, Any], device: torch.device) -> SavedModel:
+    """The model that `model_record` took apart.
+
+    Raises:
+        ValueError: tensors or fields are not those of a model, or it does not predict numbers.
+    """
+    check_fields(fields)
+    check_tensors(tensors, fields)
+    saved = _assembled({name: tensor.to(device) for name, tensor in tensors.items()}, fields)
+    check_predictions(saved.mixture, saved.noise, saved.density, saved.attributes)
     return saved
 
 
