@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lobal import inducing as inducing
     from lobal.active import stopping as stopping
     from lobal.active.learner import ActiveLearner as ActiveLearner
+    from lobal.active.outputs import Curve as Curve
+    from lobal.active.outputs import Output as Output
     from lobal.active.search_space import SearchSpace as SearchSpace
     from lobal.active.space_model import SpaceModel as SpaceModel
     from lobal.active.spaces import Box as Box
@@ -43,8 +45,10 @@ _HOMES = {
     "Adam": "lobal.mixture.adam.engine",
     "Analytic": "lobal.mixture.analytic.engine",
     "Box": "lobal.active.spaces",
+    "Curve": "lobal.active.outputs",
     "ForceField": "lobal.molecules.field.forcefield",
     "MixtureRegressor": "lobal.mixture.estimator",
+    "Output": "lobal.active.outputs",
     "OutlierWarning": "lobal.mixture.outliers",
     "Pool": "lobal.active.spaces",
     "Categorical": "lobal.core.variables",
@@ -61,10 +65,12 @@ __all__ = [
     "Analytic",
     "Box",
     "Categorical",
+    "Curve",
     "ForceField",
     "Integer",
     "MixtureRegressor",
     "OutlierWarning",
+    "Output",
     "Pool",
     "Real",
     "SearchSpace",

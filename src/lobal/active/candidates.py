@@ -18,6 +18,15 @@ from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from lobal.active.outputs import (
+    Outputs,
+    check_outputs,
+    has_label,
+    label_width,
+    labels_of,
+    outputs_from_json,
+    outputs_to_json,
+)
 from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
@@ -59,6 +68,7 @@ class Candidates(ABC):
 
     pool_density: Float[Tensor, " N"]  # p_X
     test_density: Float[Tensor, " N"]  # q
+    cost: Float[Tensor, " N"] | None = None  # of a label; none where all cost the same
 
     @property
     def initial_density(self) -> Float[Tensor, " N"]:
@@ -160,6 +170,19 @@ class Candidates(ABC):
             ValueError: they are not numbers or have the wrong shape.
         """
 
+    def has_label(self, labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
+        """Which points these numbers label; at the others the measurement failed."""
+        return has_label(None, labels)
+
+    @property
+    def allows_gaps(self) -> bool:
+        """Whether a label may lack some of its numbers."""
+        return False
+
+    def cost_of(self, numbers: Sequence[int]) -> float:
+        """What labels of points cost together, by their candidates; without costs, one each."""
+        return float(len(numbers) if self.cost is None else self.cost[torch.as_tensor(numbers, dtype=torch.long)].sum())
+
     @abstractmethod
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
         """An estimate, at the candidates, of the density that given points follow."""
@@ -223,6 +246,8 @@ class ArrayCandidates(Candidates):
     test_density: Float[Tensor, " N"]
     cell: Float[ndarray, " d"] | None = None  # box: widths of a cell
     bounds: Float[ndarray, "2 d"] | None = None  # box: its two corners
+    outputs: Outputs | None = None  # none: a label is one number
+    cost: Float[Tensor, " N"] | None = None  # of a label at every candidate
 
     @property
     def X(self) -> Real[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
@@ -309,11 +334,20 @@ class ArrayCandidates(Candidates):
             yield rows, rows_at(self.inputs, rows)
 
     def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
-        """One number a point."""
+        """One number a point, or a row of numbers where there are several outputs."""
+        if self.outputs is not None:
+            return labels_of(self.outputs, values, n, name=name)
         labels = np.atleast_1d(as_numbers(values, name=name))
         if labels.shape != (n,):
             raise ValueError(f"{n} points need as many labels, got {name} of shape {labels.shape}")
         return labels
+
+    def has_label(self, labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
+        return has_label(self.outputs, labels)
+
+    @property
+    def allows_gaps(self) -> bool:
+        return isinstance(self.outputs, tuple)
 
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n d"], seed: int) -> Float[Tensor, " N"]:
         del numbers
@@ -342,15 +376,19 @@ class ArrayCandidates(Candidates):
             tensors["test_density"] = self.test_density
         if self.cell is not None and self.bounds is not None:
             tensors |= {"cell": torch.tensor(self.cell), "bounds": torch.tensor(self.bounds)}
+        if self.cost is not None:
+            tensors["cost"] = self.cost
+        fields = {} if self.outputs is None else {"outputs": outputs_to_json(self.outputs)}
         place = MappedArray.of(self.inputs)
         if place is not None:
-            return tensors, {"memory_mapped": place._asdict()}
+            return tensors, {"memory_mapped": place._asdict(), **fields}
         dtype = np.float32 if self.inputs.dtype == np.float32 else np.float64
-        return tensors | {"X": torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))}, {"memory_mapped": None}
+        inputs = torch.from_numpy(np.require(self.inputs, dtype, ["C", "W"]))
+        return tensors | {"X": inputs}, {"memory_mapped": None, **fields}
 
     @classmethod
     def check_fields(cls, fields: Mapping[str, Any]) -> None:
-        table({"memory_mapped": optional(MAPPED_ARRAY)})(fields, "candidates")
+        table({"memory_mapped": optional(MAPPED_ARRAY)}, outputs=check_outputs)(fields, "candidates")
 
     @classmethod
     def check_tensors(cls, stored: StoredTensors, fields: Mapping[str, Any]) -> None:
@@ -361,9 +399,12 @@ class ArrayCandidates(Candidates):
         _check_densities(stored)
         if {"cell", "bounds"} & {*stored.tensors}:
             _check_box(stored)
+        if "cost" in stored:
+            stored.real("cost", "N", positive=True)
         if "validation.X" in stored:
             stored.real("validation.X", "v d", most=FARTHEST, least=-FARTHEST)
-            stored.real("validation.y", "v", least=-FINITE, most=FINITE)
+            shape = "v" if "outputs" not in fields else f"v {label_width(outputs_from_json(fields['outputs']))}"
+            stored.real("validation.y", shape, least=-FINITE, most=FINITE)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "ArrayCandidates":  # noqa: ANN401 - a Space
@@ -383,6 +424,8 @@ class ArrayCandidates(Candidates):
             test_density=tensors.get("test_density", tensors["pool_density"]),
             cell=tensors["cell"].numpy() if "cell" in tensors else None,
             bounds=tensors["bounds"].numpy() if "bounds" in tensors else None,
+            outputs=outputs_from_json(fields["outputs"]) if "outputs" in fields else None,
+            cost=tensors.get("cost"),
         )
 
 

@@ -13,11 +13,11 @@ from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.draws import FOLLOWING, SPREAD
 from lobal.active.expected_savings import ExpectedSavings, savings_from
 from lobal.active.next_density import NextDensity, next_density, with_exploration
-from lobal.active.scoring import Scores, evaluated, positive, scores_from
+from lobal.active.scoring import Scores, evaluated, per_cost, positive, scores_from
 from lobal.active.spread import shape_of, spread_density
 from lobal.active.surrogate import FitTask, FittedSurrogate
 from lobal.core.comparison import best_of
-from lobal.core.density import importance_weights, normalised
+from lobal.core.density import importance_weights, norm, normalised
 from lobal.core.superior_density import learning_rate
 from lobal.core.units import ordinary
 
@@ -54,9 +54,14 @@ class Knowledge:
     @property
     def fitted(self) -> FittedSurrogate | None:
         """f_MoE trained on (X_nk, Y_nk); none while labels are too few."""
-        if self._fitted is None and self._state.ledger.n_labels >= SMALLEST_TRAINING_SET:
+        if self._fitted is None and self._has_enough_labels:
             self._fitted = self._state.setup.surrogate.fit(self._task())
         return self._fitted
+
+    @property
+    def _has_enough_labels(self) -> bool:
+        ledger = self._state.ledger
+        return ledger.n_labels >= SMALLEST_TRAINING_SET and self._state.setup.surrogate.is_enough(ledger.labelled()[1])
 
     @cached_property
     def scores(self) -> Scores:
@@ -82,7 +87,7 @@ class Knowledge:
         """The superior density; before there is a model, that of constant complexity and noise."""
         candidates = self._state.candidates
         if self.fitted is None:
-            return normalised(candidates.test_density.sqrt(), candidates.pool_density)
+            return normalised(per_cost(candidates.test_density, candidates).sqrt(), candidates.pool_density)
         return self._superior(self.trust)
 
     def _superior(self, trust: float) -> Float[Tensor, " N"]:
@@ -123,8 +128,11 @@ class Knowledge:
         return 2.0 * learning_rate(smoothness=settings.smoothness, dimension=settings.dimension)
 
     def _losses(self, density: Float[Tensor, " N"]) -> Float[Tensor, " n"]:
-        """The same errors if the labels followed another density."""
+        """The same errors if the labels followed another density, at the same cost."""
         assert self._errors is not None  # callers know
+        candidates = self._state.candidates
+        if candidates.cost is not None:
+            density = density / norm(candidates.cost * density, candidates.pool_density)
         rows = torch.as_tensor(self._state.observations().candidate)
         # Labels that do not count, where q is zero, may have no density at all.
         changed = self._errors * (self._labelled_density / positive(density[rows])).pow(self._rate)
@@ -156,7 +164,9 @@ class Knowledge:
         if settings.draw != SPREAD:
             return superior
         shape = shape_of(self.fitted, self._state.observations().y, settings.dimension)
-        density = spread_density(superior, candidates.test_density, shape, dimension=settings.dimension)
+        density = spread_density(
+            superior, candidates.test_density, shape, dimension=settings.dimension, cost=candidates.cost
+        )
         return normalised(density, candidates.pool_density)
 
     def next_density(self, n: int) -> NextDensity:
@@ -193,6 +203,7 @@ class Knowledge:
             X=X,
             y=y,
             weight=self.importance_weights,
+            density=self._labelled_density.numpy(),
             inducing_weight=None if squared is None else squared.sqrt().numpy(),
             validation=state.setup.validation,
             seed=settings.seed,

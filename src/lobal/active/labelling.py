@@ -62,5 +62,12 @@ class Labelling:
 
         show()
         check = partial(state.candidates.labels, name="the oracle's labels")
-        calls = Calls(self._oracle, inputs, check=check, record=record, is_working=is_working)
+        calls = Calls(
+            self._oracle,
+            inputs,
+            check=check,
+            record=record,
+            is_working=is_working,
+            has_label=state.candidates.has_label,
+        )
         calls.run(self._executor, timeout=self._timeout)

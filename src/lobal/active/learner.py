@@ -4,6 +4,7 @@ Everything random at step k is seeded by the campaign's seed and k, and every ev
 campaign that dies at any instant goes on where it stopped and asks for the same points.
 """
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -23,12 +24,12 @@ from lobal.active.candidates import Batch, Candidates, UserInput
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
 from lobal.active.labelling import Labelling
-from lobal.active.next_step import next_step
+from lobal.active.next_step import NextStep, next_step, next_step_within
 from lobal.active.oracles import Oracle
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
-from lobal.core.checks import whole_number
+from lobal.core.checks import real_number, whole_number
 from lobal.core.status import status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
@@ -125,7 +126,16 @@ class ActiveLearner:
     @exclusive
     def _ask(self, n: int, target: int | None = None) -> Batch:
         self._state.check_left(whole_number("the number of points to ask for", n, least=1))
-        found = next_step(self._state, self._known, n, target)
+        return self._take(next_step(self._state, self._known, n, target))
+
+    @exclusive
+    def _ask_within(self, n: int, target: int, budget: float) -> int:
+        """Ask for n points, or for as many as the budget pays; returns how many."""
+        self._state.check_left(n)
+        found = next_step_within(self._state, self._known, n, target, budget)
+        return 0 if found is None else len(self._take(found))
+
+    def _take(self, found: NextStep) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
         self._state.add_step(found.step, found.inputs, found.leaves)
         return self.candidates.batch(found.candidates, found.inputs)
 
@@ -136,7 +146,8 @@ class ActiveLearner:
         Args:
             batch: the points, as `ask` returns them; points nobody asked for are welcome.
             labels: one label for each. NaN or infinite labels are failures: the point is neither learned from nor
-                asked for again. A point may be told more than once.
+                asked for again. A point may be told more than once. With several outputs, one row for each; outputs
+                that are NaN failed, and the point itself only if all are.
 
         Raises:
             ValueError: points are not of the space, or labels do not fit them.
@@ -164,6 +175,7 @@ class ActiveLearner:
         oracle: Oracle,
         *,
         sizes: Sequence[int],
+        budget: float | None = None,
         executor: Executor | None = None,
         points_per_call: int | None = None,
         timeout: float | None = None,
@@ -183,6 +195,8 @@ class ActiveLearner:
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
                 up for by the next size, those of the last are not.
+            budget: the most that all points of the campaign may cost together, pending and failed ones included; in
+                units of the space's `cost`, without which every point costs 1. The last batch is cut to what it pays.
             executor: runs calls in parallel; any `concurrent.futures.Executor`. If a process dies, its calls failed.
             points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
                 arrives, and else the whole batch.
@@ -201,17 +215,19 @@ class ActiveLearner:
         options: dict[str, Any] = {"executor": executor, "points_per_call": points_per_call, "timeout": timeout}
         labelling = Labelling(self._state, oracle, **options)
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
+        limit = math.inf if budget is None else real_number("budget", budget, above=0.0, hint="leave it out for none")
         with status_line(progress, targets[-1]) as show:
             for size in targets:
+                is_spent = False
                 missing = size - self._state.ledger.size
                 if missing > 0 and not self._state.is_under_way(size):
                     show(*self._status("fitting the model, choosing points"))
-                    self._ask(missing, target=size)
+                    is_spent = self._ask_within(missing, size, limit) < missing
                 if self._state.ledger.pending:
                     labelling.label_pending(lambda: show(*self._status("waiting for labels")))
                     for callback in callbacks:
                         callback(self)
-                if any(rule(self) for rule in stop):
+                if is_spent or any(rule(self) for rule in stop):
                     break
         return self.history
 
@@ -268,6 +284,12 @@ class ActiveLearner:
 
     @property
     @exclusive
+    def spent(self) -> float:
+        """What labelled and failed points have cost together; without costs, their number."""
+        return self._state.cost_of(self._state.ledger.answered)
+
+    @property
+    @exclusive
     def fitted(self) -> FittedSurrogate | None:
         """The surrogate fitted to all labels so far; none while there are fewer than ten."""
         return self._known.fitted
@@ -275,7 +297,10 @@ class ActiveLearner:
     @property
     @exclusive
     def model(self) -> Any:  # noqa: ANN401 - what the surrogate fits
-        """The model fitted to all labels so far, such as a `MixtureRegressor`; none while there are fewer than ten."""
+        """The model fitted to all labels so far, such as a `MixtureRegressor`; none while there are fewer than ten.
+
+        With several outputs it has one model for each, `model.models`, by name.
+        """
         return None if self.fitted is None else self.fitted.model
 
     @exclusive

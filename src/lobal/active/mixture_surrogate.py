@@ -136,7 +136,7 @@ class MixtureSurrogate(Surrogate):
             model = fitted(task.numbers)
             if self.shrink_inducing and not task.numbers and task.inducing_weight is not None:
                 model = shrunk(model, fitted, task.X, task.y, validation)
-        warn_of_outliers(model, known=task.known_outliers, rows_of="learner.labelled")
+        warn_of_outliers(model, known=task.known_outliers, rows_of=task.rows_of)
         return FittedMixtureSurrogate(model, task.numbers)
 
     def load(self, path: str | os.PathLike[str]) -> FittedMixtureSurrogate:

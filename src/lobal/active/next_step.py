@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -10,6 +11,8 @@ from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import StepState
 from lobal.active.draws import SPREAD, DrawTask, design
 from lobal.active.knowledge import Knowledge
+
+ROUNDING = 1e-9  # by which sums of costs may exceed a budget that they reach exactly
 
 
 class NextStep(NamedTuple):
@@ -60,3 +63,21 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
         fitted=known.fitted,
     )
     return NextStep(step, indices.numpy(), inputs, leaves)
+
+
+def next_step_within(state: CampaignState, known: Knowledge, n: int, target: int, budget: float) -> NextStep | None:
+    """The step that draws n points, or the first of them that the budget pays; none if it pays no more.
+
+    The budget is that of the whole campaign. A batch that was cut does not reach its target, and has none: with a
+    larger budget the rest is asked for.
+    """
+    left = budget - state.cost_of(range(state.ledger.n_drawn))
+    wanted = n
+    while n > 0:
+        found = next_step(state, known, n, target if n == wanted else None)
+        costs = np.cumsum([state.candidates.cost_of([candidate]) for candidate in found.candidates.tolist()])
+        affordable = int((costs <= left * (1.0 + ROUNDING)).sum())
+        if affordable == n:
+            return found
+        n = affordable
+    return None

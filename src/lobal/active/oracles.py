@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 Oracle: TypeAlias = Callable[[Any], Any]
 # The checked labels of so many points, from whatever an oracle returned.
 Check: TypeAlias = Callable[[Any, int], ndarray]
+# Which points the labels of a call are labels of; at the others it failed.
+HasLabel: TypeAlias = Callable[[ndarray], ndarray]
 # Takes the number of a call and its labels, or none where the call failed.
 Record: TypeAlias = Callable[[int, ndarray | None], None]
 
@@ -33,11 +35,18 @@ class Calls:
     """
 
     def __init__(
-        self, oracle: Oracle, inputs: Sequence[Any], *, check: Check, record: Record, is_working: bool = False
+        self,
+        oracle: Oracle,
+        inputs: Sequence[Any],
+        *,
+        check: Check,
+        record: Record,
+        is_working: bool = False,
+        has_label: HasLabel | None = None,
     ) -> None:
         self._oracle, self._inputs, self._check, self._record = oracle, inputs, check, record
         self._failures: list[tuple[int, ndarray | None]] = []  # held back
-        self._is_working = is_working
+        self._is_working, self._has_label = is_working, is_complete if has_label is None else has_label
         self._error: BaseException | None = None  # of the last call that failed
 
     def run(self, executor: Executor | None = None, *, timeout: float | None = None) -> None:
@@ -155,7 +164,7 @@ class Calls:
             self._error = result
         else:
             labels = self._check(result, n_rows(self._inputs[number]))
-        self._is_working = self._is_working or (labels is not None and bool(is_complete(labels).any()))
+        self._is_working = self._is_working or (labels is not None and bool(self._has_label(labels).any()))
         self._failures.append((number, labels))
         while self._is_working and self._failures:
             self._record(*self._failures.pop(0))

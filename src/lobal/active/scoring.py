@@ -4,7 +4,7 @@ Each model is evaluated at the candidates once; everything else follows from tho
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -51,13 +51,12 @@ def scores_from(
     orders = {"smoothness": smoothness, "dimension": dimension}
     noise = ordinary(noise)  # of complexity and noise only ratios matter
     complexity = local_complexity(ordinary(bandwidth), positive(density), **orders)
-    superior = superior_density(complexity, candidates.test_density, noise, **orders)
+    q = per_cost(candidates.test_density, candidates)
+    superior = superior_density(complexity, q, noise, **orders)
     return Scores(
         bandwidth=bandwidth,
         complexity=complexity,
-        even=normalised(
-            superior_density(torch.ones_like(noise), candidates.test_density, noise, **orders), candidates.pool_density
-        ),
+        even=normalised(superior_density(torch.ones_like(noise), q, noise, **orders), candidates.pool_density),
         superior=normalised(superior, candidates.pool_density),
         attainable=attainable(complexity, noise, candidates, **orders),
     )
@@ -78,11 +77,19 @@ def attainable(
     not. So the larger of two is returned: with the test density as it is, and with that part taken away.
     """
     q, p = candidates.test_density, candidates.pool_density
-    orders = {"smoothness": smoothness, "dimension": dimension}
+    orders: dict[str, Any] = {"smoothness": smoothness, "dimension": dimension, "cost": candidates.cost}
     whole = attainable_sample_size(complexity, q, noise, p, **orders)
     # Relative to the test density itself, which is then constant: means over the pool become means over it.
     relative = attainable_sample_size(complexity, torch.ones_like(q), noise, p / positive(q), **orders)
     return max(whole, relative)
+
+
+def per_cost(density: Float[Tensor, " N"], candidates: Candidates) -> Float[Tensor, " N"]:
+    """The density divided by the cost of a label; q divided so gives the superior density of a budget in cost.
+
+    The integral of q A p^-s subject to a given integral of cost * p is least for p ~ (q A / cost)^(1 / (s + 1)).
+    """
+    return density if candidates.cost is None else density / candidates.cost
 
 
 def positive(density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

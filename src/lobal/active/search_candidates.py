@@ -14,13 +14,15 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric, Points, UserInput
 from lobal.active.frames import Columns, Table, as_table, columns_of, is_table
+from lobal.active.output_models import OutputModels
+from lobal.active.outputs import Outputs, check_outputs, label_width, outputs_from_json, outputs_to_json
 from lobal.active.recognition import nearest_within
 from lobal.active.region import Region
 from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
@@ -53,12 +55,16 @@ class SearchCandidates(Candidates):
     cell: float | None = None  # width of a cell in shares of the ranges; none where candidates are all there is
     index: list[Any] | None = None  # labels of a table's rows
     is_table: bool = False  # whether candidates are the rows of a table
+    outputs: Outputs | None = None  # none: a label is one number
+    cost: Float[Tensor, " N"] | None = None  # of a label at every candidate
 
     @cached_property
     def array(self) -> ArrayCandidates:
         """The same candidates as inputs of models."""
         inputs = self.region.inputs(self.codes)
-        return ArrayCandidates(inputs=inputs, pool_density=self.pool_density, test_density=self.test_density)
+        return ArrayCandidates(
+            inputs=inputs, pool_density=self.pool_density, test_density=self.test_density, outputs=self.outputs
+        )
 
     @property
     def X(self) -> Float[ndarray, "N d"]:  # noqa: N802 - a matrix, as in the paper
@@ -239,6 +245,13 @@ class SearchCandidates(Candidates):
     def labels(self, values: UserInput, n: int, *, name: str) -> Float[ndarray, "n *label"]:
         return self.array.labels(values, n, name=name)
 
+    def has_label(self, labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
+        return self.array.has_label(labels)
+
+    @property
+    def allows_gaps(self) -> bool:
+        return self.array.allows_gaps
+
     def density_of(self, numbers: Sequence[int], inputs: Float[ndarray, "n v"], seed: int) -> Float[Tensor, " N"]:
         del numbers
         return mixed_density(self.region, self.codes, of=inputs, seed=seed)
@@ -260,7 +273,12 @@ class SearchCandidates(Candidates):
 
     def save_model(self, model: Any, path: str | os.PathLike[str]) -> None:  # noqa: ANN401 - a fitted model
         """With the variables, so that it predicts from raw columns."""
-        SpaceModel(self.region.variables, {OUTPUT: model}).save(path)
+        if isinstance(model, OutputModels) and model.basis is not None:
+            raise ValueError(
+                "a model of curves cannot be written with its variables; keep the campaign's folder instead"
+            )
+        models = model.models if isinstance(model, OutputModels) else {OUTPUT: model}
+        SpaceModel(self.region.variables, models).save(path)
 
     # Files.
 
@@ -274,11 +292,14 @@ class SearchCandidates(Candidates):
         if self.index is not None:
             labels = json.dumps(self.index).encode()
             tensors["index"] = torch.frombuffer(bytearray(labels), dtype=torch.uint8)
-        return tensors, {"space": constraint_fields(self.region), "is_table": self.is_table}
+        if self.cost is not None:
+            tensors["cost"] = self.cost
+        fields = {} if self.outputs is None else {"outputs": outputs_to_json(self.outputs)}
+        return tensors, {"space": constraint_fields(self.region), "is_table": self.is_table, **fields}
 
     @classmethod
     def check_fields(cls, fields: Mapping[str, Any]) -> None:
-        table({"space": SPACE, "is_table": _truth})(fields, "candidates")
+        table({"space": SPACE, "is_table": _truth}, outputs=check_outputs)(fields, "candidates")
         region_from(fields["space"], None, check_only=True)
 
     @classmethod
@@ -293,11 +314,14 @@ class SearchCandidates(Candidates):
             raise ValueError("test_density must be above zero somewhere, got zeros only")
         if "cell" in stored:
             stored.real("cell", "1", least=TINY, most=1.0)
+        if "cost" in stored:
+            stored.real("cost", "N", positive=True)
         if "index" in stored:
             _stored_index(stored.tensors["index"], stored.sizes["N"])
         if "validation.X" in stored:
             stored.real("validation.X", "k d", least=-1.0, most=2.0)
-            stored.real("validation.y", "k", least=-FINITE, most=FINITE)
+            shape = "k" if "outputs" not in fields else f"k {label_width(outputs_from_json(fields['outputs']))}"
+            stored.real("validation.y", shape, least=-FINITE, most=FINITE)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], space: Any) -> "SearchCandidates":  # noqa: ANN401 - a Space
@@ -310,6 +334,8 @@ class SearchCandidates(Candidates):
             cell=float(tensors["cell"][0]) if "cell" in tensors else None,
             index=_stored_index(tensors["index"], n) if "index" in tensors else None,
             is_table=fields["is_table"],
+            outputs=outputs_from_json(fields["outputs"]) if "outputs" in fields else None,
+            cost=tensors.get("cost"),
         )
 
 

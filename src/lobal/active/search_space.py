@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray
+from torch import Tensor
 
 from lobal.active.frames import Columns, Table, UserInput, as_table, columns_of
-from lobal.active.mixture_surrogate import MixtureSurrogate
+from lobal.active.outputs import checked_outputs, labels_of
 from lobal.active.region import Constraint, Region, checked_region
 from lobal.active.search_candidates import SearchCandidates, mixed_density
 from lobal.active.space_fields import (
@@ -27,13 +28,13 @@ from lobal.active.space_fields import (
 )
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate, Validation
+from lobal.core.arrays import as_column
 from lobal.core.checks import shown, whole_number
 from lobal.core.density import normalised
 from lobal.core.files import read_plain, write_atomically
 from lobal.core.real_numbers import as_numbers
 from lobal.core.schema import read_from
 from lobal.core.variables import SLACK, Categorical, Integer, Real, Variable
-from lobal.mixture.estimator import MixtureRegressor
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class SearchSpace(Space):
         test_density: where predictions are wanted: "uniform", the default without a pool, or "pool", the default with
             one, as often as rows are found there.
         n_candidates: how many feasible points densities are computed at, where there is no pool.
+        outputs: names of several numbers that are measured, or `lobal.Output`s, or a `lobal.Curve`.
+        cost: what a label costs, above zero: a function of a dictionary of columns or, of a pool, values at its rows.
 
     Raises:
         TypeError, ValueError: variables, constraints or table do not fit together.
@@ -84,13 +87,17 @@ class SearchSpace(Space):
         pool: UserInput = None,
         test_density: UserInput = None,
         n_candidates: UserInput = 2**15,
+        outputs: UserInput = None,
+        cost: UserInput = None,
     ) -> None:
         self.region: Region = checked_region(variables, constraints)
         self.n_candidates = whole_number("n_candidates", n_candidates, least=1)
         if test_density not in (None, *TEST_DENSITIES) or (test_density == "pool" and pool is None):
             raise ValueError(f"test_density must be 'uniform' or, of a pool, 'pool', got {test_density!r}")
         self.test_density = test_density
+        self.outputs = checked_outputs(outputs)
         self._pool = None if pool is None else _Pool(self.region, columns_of(pool, self.region.names))
+        self._cost = self._checked_cost(cost)
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -158,14 +165,47 @@ class SearchSpace(Space):
                 logger.info("%.2g%% of the points between the bounds are feasible", 100.0 * share)
             cell = float(min(1.0, max(share, 1e-12) / len(codes)) ** (1.0 / self.region.dimension))
         p_X = torch.ones(len(codes), dtype=torch.float64)
-        return SearchCandidates(region=self.region, codes=codes, pool_density=p_X, test_density=p_X, cell=cell)
+        return SearchCandidates(
+            region=self.region,
+            codes=codes,
+            pool_density=p_X,
+            test_density=p_X,
+            cell=cell,
+            outputs=self.outputs,
+            cost=self._cost(codes),
+        )
 
     def _of_pool(self, pool: "_Pool", seed: int) -> SearchCandidates:
         p_X = mixed_density(self.region, pool.codes, of=pool.codes, seed=seed)
         q = normalised(torch.ones_like(p_X), p_X) if self.test_density == "uniform" else p_X
         return SearchCandidates(
-            region=self.region, codes=pool.codes, pool_density=p_X, test_density=q, index=pool.index, is_table=True
+            region=self.region,
+            codes=pool.codes,
+            pool_density=p_X,
+            test_density=q,
+            index=pool.index,
+            is_table=True,
+            outputs=self.outputs,
+            cost=self._cost(pool.codes),
         )
+
+    def _checked_cost(self, cost: UserInput) -> Callable[[Float[ndarray, "N v"]], Float[Tensor, " N"] | None]:
+        """What a label costs at candidates, by their codes."""
+        if cost is None:
+            return lambda _: None
+        if callable(cost):
+
+            def computed(codes: Float[ndarray, "N v"]) -> Float[Tensor, " N"]:
+                values = as_numbers(cost(self.region.columns(codes)), name="cost(columns)")
+                return torch.from_numpy(as_column(values, name="cost(columns)", length=len(codes), positive=True))
+
+            return computed
+        if self._pool is None:
+            raise ValueError(
+                f"cost must be a function of a dictionary of columns where there is no pool, got {shown(cost)}"
+            )
+        values = as_column(as_numbers(cost, name="cost"), name="cost", length=self._pool.n_rows, positive=True)
+        return lambda _, rows=self._pool.rows: torch.from_numpy(values[rows])
 
     def mixture_options(self) -> dict[str, Any]:
         """The levels of a category share one bandwidth."""
@@ -173,14 +213,17 @@ class SearchSpace(Space):
         return {} if groups is None else {"column_groups": groups}
 
     def default_surrogate(self) -> Surrogate:
-        return MixtureSurrogate(MixtureRegressor(**self.mixture_options()))
+        return self.surrogate_of(None)
 
     def checked_validation(self, validation: UserInput) -> Validation:
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair of points and labels, got {shown(validation)}")
         X = self.encode(validation[0])
-        y = np.atleast_1d(as_numbers(validation[1], name="the labels of validation"))
-        if y.shape != (len(X),) or not np.isfinite(y).all():
+        if self.outputs is not None:
+            y = labels_of(self.outputs, validation[1], len(X), name="the labels of validation")
+        else:
+            y = np.atleast_1d(as_numbers(validation[1], name="the labels of validation"))
+        if y.shape[:1] != (len(X),) or not np.isfinite(y).all():
             raise ValueError(f"validation must have {len(X)} finite labels, one for each point, got shape {y.shape}")
         return Validation(X, y)
 
@@ -270,7 +313,7 @@ class _Pool:
                 f"the index of the pool must be different texts or numbers, got {got}; use frame.reset_index()"
             )
         kept = [labels[row] for row in feasible.tolist()]
-        self.codes = codes[feasible]
+        self.codes, self.rows, self.n_rows = codes[feasible], feasible, len(codes)
         self.index: list[Any] | None = None if kept == list(range(len(kept))) else kept
 
 

@@ -8,10 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-from sklearn.base import clone
-
 from lobal.active.draws import DRAWS
-from lobal.active.mixture_surrogate import SMOOTHNESS, MixtureSurrogate
+from lobal.active.mixture_surrogate import SMOOTHNESS
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate
 from lobal.core.checks import real_number, shown, whole_number
@@ -115,9 +113,7 @@ def checked_surrogate(model: object, shrink_inducing: object, space: Space) -> S
         raise TypeError(
             f"model must be a lobal.MixtureRegressor, such as lobal.MixtureRegressor(noise=0.1), got {shown(model)}"
         )
-    mixture = clone(MixtureRegressor() if model is None else model)
-    missing = {name: value for name, value in space.mixture_options().items() if getattr(mixture, name) is None}
-    return MixtureSurrogate(mixture.set_params(**missing), shrink_inducing=shrink_inducing)
+    return space.surrogate_of(model, shrink_inducing=shrink_inducing)
 
 
 def checked_path(path: object) -> Path:

@@ -12,11 +12,14 @@ import torch
 from jaxtyping import Float, Real
 from numpy import ndarray
 from scipy.stats import qmc
+from sklearn.base import clone
 from torch import Tensor
 
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
 from lobal.active.draws import SPREAD
 from lobal.active.mixture_surrogate import MixtureSurrogate
+from lobal.active.output_surrogate import OutputSurrogate
+from lobal.active.outputs import Outputs, checked_outputs, labels_of
 from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.arrays import as_column, as_matrix, row_parts, rows_at
 from lobal.core.checks import shown
@@ -24,6 +27,7 @@ from lobal.core.density import LARGEST_SAMPLE, normalised, pool_density
 from lobal.core.files import open_plain
 from lobal.core.real_numbers import as_numbers
 from lobal.core.units import stored_type, warn_of_unusable
+from lobal.mixture.estimator import MixtureRegressor
 
 DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " m"]]
 
@@ -32,6 +36,7 @@ class Space(ABC):
     """A description of where labels can be asked for: cheap to make, checked when it is made."""
 
     default_draw: ClassVar[str] = SPREAD  # the design where the user names none
+    outputs: Outputs | None = None  # none: a label is one number, or what the space says
 
     @abstractmethod
     def candidates(self, seed: int) -> Candidates:
@@ -45,6 +50,17 @@ class Space(ABC):
         """Options that a `MixtureRegressor` of this space has, unless the user gave them."""
         return {}
 
+    def surrogate_of(self, model: MixtureRegressor | None, *, shrink_inducing: bool = False) -> Surrogate:
+        """A surrogate that fits this model to the labels, or one to each of several outputs."""
+        mixture = clone(MixtureRegressor() if model is None else model)
+        missing = {name: value for name, value in self.mixture_options().items() if getattr(mixture, name) is None}
+        mixture.set_params(**missing)
+        if self.outputs is None:
+            return MixtureSurrogate(mixture, shrink_inducing=shrink_inducing)
+        if shrink_inducing:
+            raise ValueError("shrink_inducing must be False for a space with outputs, got True; set n_inducing instead")
+        return OutputSurrogate(self.outputs, mixture)
+
     @abstractmethod
     def checked_validation(self, validation: UserInput) -> Validation:
         """Inputs and labels to validate models with, as arrays.
@@ -55,7 +71,7 @@ class Space(ABC):
 
 
 class ArraySpace(Space):
-    """A space whose points are rows of numbers, with one number as the label."""
+    """A space whose points are rows of numbers, with one number as the label, or with several outputs."""
 
     @property
     @abstractmethod
@@ -63,18 +79,21 @@ class ArraySpace(Space):
         """d, the number of input columns."""
 
     def default_surrogate(self) -> Surrogate:
-        return MixtureSurrogate()
+        return self.surrogate_of(None)
 
     def checked_validation(self, validation: UserInput) -> Validation:
         if not isinstance(validation, tuple | list) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y) of inputs and labels, got {shown(validation)}")
         X = as_matrix(validation[0], name="the X of validation")
-        y = np.atleast_1d(as_numbers(validation[1], name="the y of validation"))
+        if self.outputs is None:
+            y = np.atleast_1d(as_numbers(validation[1], name="the y of validation"))
+        else:
+            y = labels_of(self.outputs, validation[1], len(X), name="the y of validation")
         if X.shape[1] != self.dimension:
             raise ValueError(
                 f"the X of validation must have {self.dimension} columns, as the candidates have, got shape {X.shape}"
             )
-        if y.shape != (len(X),) or not np.isfinite(y).all():
+        if (self.outputs is None and y.shape != (len(X),)) or not np.isfinite(y).all():
             raise ValueError(
                 f"the y of validation must be {len(X)} finite labels, one for each row of its X, got shape {y.shape}"
                 + ("" if np.isfinite(y).all() else " with NaN or infinite entries")
@@ -90,13 +109,26 @@ class Pool(ArraySpace):
     Densities need not be normalised. `density` is p_X, the density that the pool was drawn from: its values at the
     rows, a function of inputs, or `None` to estimate it. `test_density` is q, the density of the inputs to predict:
     `"pool"` for p_X, `"uniform"` for a constant, values or a function. X keeps its type and may be memory-mapped.
+
+    `outputs` names what is measured where that is more than one number: names or `Output`s, or a `Curve`. `cost` is
+    what a label costs, values at the rows or a function of inputs, above zero; by default all cost the same.
     """
 
     X: Real[ndarray, "N d"]
     density: Float[ndarray, " N"] | DensityFunction | None
     test_density: Literal["pool", "uniform"] | Float[ndarray, " N"] | DensityFunction
+    outputs: Outputs | None
+    cost: Float[ndarray, " N"] | DensityFunction | None
 
-    def __init__(self, X: UserInput, density: UserInput = None, test_density: UserInput = "pool") -> None:
+    def __init__(
+        self,
+        X: UserInput,
+        density: UserInput = None,
+        test_density: UserInput = "pool",
+        *,
+        outputs: UserInput = None,
+        cost: UserInput = None,
+    ) -> None:
         matrix = as_matrix(X, name="X")
         if isinstance(test_density, str) and test_density not in ("pool", "uniform"):
             raise ValueError(
@@ -105,9 +137,18 @@ class Pool(ArraySpace):
         object.__setattr__(self, "X", matrix)
         object.__setattr__(self, "density", _density(density, "density", len(matrix), positive=True))
         object.__setattr__(self, "test_density", _density(test_density, "test_density", len(matrix), positive=False))
+        object.__setattr__(self, "outputs", checked_outputs(outputs))
+        object.__setattr__(self, "cost", _density(cost, "cost", len(matrix), positive=True))
 
     @staticmethod
-    def from_npy(path: str | Path, *, density: UserInput = None, test_density: UserInput = "pool") -> "Pool":
+    def from_npy(
+        path: str | Path,
+        *,
+        density: UserInput = None,
+        test_density: UserInput = "pool",
+        outputs: UserInput = None,
+        cost: UserInput = None,
+    ) -> "Pool":
         """A pool whose inputs stay in the `.npy` file and are read from there when they are needed."""
         open_plain(path).close()
         try:
@@ -124,7 +165,7 @@ class Pool(ArraySpace):
         if X.dtype.kind not in "fiu":
             raise ValueError(f"{path} must hold real numbers, got type {X.dtype}; write it anew with numpy.save")
         try:
-            return Pool(X, density=density, test_density=test_density)
+            return Pool(X, density=density, test_density=test_density, outputs=outputs, cost=cost)
         except ValueError as error:
             raise ValueError(f"{path}: {error}; correct the file or the densities") from error
 
@@ -144,7 +185,8 @@ class Pool(ArraySpace):
         else:
             p_X = _values(self.density, self.X, name="density", positive=True)
         q = _test_density(self.test_density, self.X, p_X, same="pool")
-        return ArrayCandidates(inputs=self.X, pool_density=p_X, test_density=q)
+        cost = costs_at(self.cost, self.X)
+        return ArrayCandidates(inputs=self.X, pool_density=p_X, test_density=q, outputs=self.outputs, cost=cost)
 
 
 @final
@@ -154,15 +196,27 @@ class Box(ArraySpace):
 
     Densities on the box are evaluated at `n_candidates` evenly spread points. `test_density` is q, the density of the
     inputs to predict: `"uniform"` or a function of inputs, which need not be normalised.
+
+    `outputs` names what is measured where that is more than one number: names or `Output`s, or a `Curve`. `cost` is
+    a function of inputs, above zero: what a label costs.
     """
 
     lower: Float[ndarray, " d"]
     upper: Float[ndarray, " d"]
     n_candidates: int
     test_density: Literal["uniform"] | DensityFunction
+    outputs: Outputs | None
+    cost: DensityFunction | None
 
     def __init__(
-        self, lower: UserInput, upper: UserInput, n_candidates: int = 2**15, test_density: UserInput = "uniform"
+        self,
+        lower: UserInput,
+        upper: UserInput,
+        n_candidates: int = 2**15,
+        test_density: UserInput = "uniform",
+        *,
+        outputs: UserInput = None,
+        cost: UserInput = None,
     ) -> None:
         corners = _corner(lower, "lower"), _corner(upper, "upper")
         if corners[0].shape != corners[1].shape:
@@ -175,10 +229,14 @@ class Box(ArraySpace):
             raise ValueError(f"n_candidates must be at least 1, got {n_candidates}")
         if not callable(test_density) and test_density != "uniform":
             raise ValueError(f"test_density of a box must be 'uniform' or a function, got {test_density!r}")
+        if cost is not None and not callable(cost):
+            raise ValueError(f"cost of a box must be a function of inputs (m, d) that returns (m,), got {shown(cost)}")
         object.__setattr__(self, "lower", corners[0])
         object.__setattr__(self, "upper", corners[1])
         object.__setattr__(self, "n_candidates", n_candidates)
         object.__setattr__(self, "test_density", test_density)
+        object.__setattr__(self, "outputs", checked_outputs(outputs))
+        object.__setattr__(self, "cost", cost)
 
     @property
     def dimension(self) -> int:
@@ -196,7 +254,16 @@ class Box(ArraySpace):
             test_density=_test_density(self.test_density, X, p_X, same="uniform"),
             cell=width * n ** (-1.0 / self.dimension),
             bounds=np.stack([self.lower, self.upper]),
+            outputs=self.outputs,
+            cost=costs_at(self.cost, X),
         )
+
+
+def costs_at(
+    cost: Float[ndarray, " N"] | DensityFunction | None, X: Real[ndarray, "N d"]
+) -> Float[Tensor, " N"] | None:
+    """What a label costs at every candidate; none where all cost the same."""
+    return None if cost is None else _values(cost, X, name="cost", positive=True)
 
 
 def _values(
@@ -220,7 +287,7 @@ def _test_density(
 
 
 def _density(values: UserInput, name: str, length: int, *, positive: bool) -> UserInput:
-    if values is None or isinstance(values, str) or callable(values):
+    if values is None or (isinstance(values, str) and not positive) or callable(values):
         return values
     column = as_numbers(values, name=name)
     column = column[:, 0] if column.shape == (length, 1) else column

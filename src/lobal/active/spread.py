@@ -11,7 +11,8 @@ noise varies. The centres of a quantisation that counts x by q LFC^a have the de
 1982). Above, a = s/delta, right where errors come from gaps between labels. Where they come from the labels' noise, the
 superior density is, and a = (delta + s) / (2 delta) gives it if q is constant; a lies between the two by the noise's
 share of the squared error. The pool itself stands for the test density, and no estimate of its density enters where q
-is the pool's.
+is the pool's. Where labels differ in cost, x is counted by q LFC^a / cost: the points that lower the error most at a
+given cost of all have the density (q LFC^a / cost)^(delta/(delta+s)).
 
 The power says how fast errors grow with the distance to the nearest label. With s = 2 few points go to edges and to
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
@@ -44,7 +45,8 @@ def spread(task: DrawTask) -> Int[Tensor, " b"]:
     """
     task.check_possible()
     drawn = len(task.drawn[0])
-    if task.fitted is None and task.candidates.is_uniform_box and drawn + task.b <= len(task.candidates):
+    is_even = task.candidates.is_uniform_box and task.candidates.cost is None
+    if task.fitted is None and is_even and drawn + task.b <= len(task.candidates):
         return torch.arange(drawn, drawn + task.b)  # the candidates are a scrambled Sobol sequence
     return spread_in_shape(task, shape_of(task.fitted, task.labelled.y, task.dimension))
 
@@ -94,12 +96,21 @@ def noise_share(noise: float | None, error: float | None) -> float:
 
 
 def spread_density(
-    superior: Float[Tensor, " N"], test_density: Float[Tensor, " N"], shape: Shape, *, dimension: float
+    superior: Float[Tensor, " N"],
+    test_density: Float[Tensor, " N"],
+    shape: Shape,
+    *,
+    dimension: float,
+    cost: Float[Tensor, " N"] | None = None,
 ) -> Float[Tensor, " N"]:
-    """The density of the points, (q (p_sup^2 / q)^a)^(delta / (delta + s)): p_sup itself for s = delta and a = 1."""
+    """The density of the points, (q (p_sup^2 / q)^a)^(delta / (delta + s)): p_sup itself for s = delta and a = 1.
+
+    With the cost of a label, q / cost takes the place of q, and the complexity alone is raised to the power a.
+    """
     exponent = dimension / (dimension + shape.power)
-    complexity = superior.square().div_(test_density).nan_to_num_(nan=0.0, posinf=0.0)  # zero where q is
-    return complexity.log_().mul_(shape.emphasis).add_(test_density.log()).mul_(exponent).exp_()
+    counted = test_density if cost is None else test_density / cost
+    complexity = superior.square().div_(counted).nan_to_num_(nan=0.0, posinf=0.0)  # zero where q is
+    return complexity.log_().mul_(shape.emphasis).add_(counted.log()).mul_(exponent).exp_()
 
 
 def centres(
@@ -146,6 +157,8 @@ def _sample(task: DrawTask, shape: Shape) -> tuple[Int[Tensor, " M"], Float[Tens
         weights = (q + p_sup) / p_X  # half of them where labels are wanted, half where predictions are
         rows = draw_random(weights, task.candidates.X, M, generator=task.generator)
         share = (M * weights / weights.sum()).clamp_max(1.0)
+    if task.candidates.cost is not None:
+        q = q / task.candidates.cost  # what a label is worth is counted for each unit of its cost
     q, p_X, p_sup, share = (each[rows] for each in (q, p_X, p_sup, share))
     complexity = torch.where(q > 0.0, p_sup.square() / q, 0.0)
     return rows, (complexity / complexity.max()).pow(shape.emphasis) * q / (p_X * share)

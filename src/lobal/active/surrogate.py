@@ -36,6 +36,7 @@ class FitTask:
     X: ndarray  # model inputs of the labelled points, one entry a label
     y: ndarray  # labels
     weight: Float[ndarray, " n"]  # q / p_k, importance weights
+    density: Float[ndarray, " n"] | None = None  # p_k; none: constant
     inducing_weight: Float[ndarray, " n"] | None  # sqrt(LFC / p_k); none before there is a complexity
     validation: Validation | None
     seed: int  # of the campaign
@@ -44,6 +45,7 @@ class FitTask:
     dimension: float  # delta
     candidates: Candidates  # of the campaign
     numbers: Mapping[str, int] = field(default_factory=dict)  # of inducing points, as an earlier step found them
+    rows_of: str = "learner.labelled"  # what the rows of labels are counted in, for warnings
     known_outliers: frozenset[int] = frozenset()  # rows of labels that an earlier step has warned of
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # what `FittedSurrogate.kept` of the last step returned
 
@@ -106,6 +108,11 @@ class Surrogate(ABC):
     @abstractmethod
     def fit(self, task: FitTask) -> FittedSurrogate:
         """The model fitted to all labels of a campaign; the same task gives the same model."""
+
+    def is_enough(self, labels: ndarray) -> bool:
+        """Whether labels, as many as any model needs, are enough for this one."""
+        del labels
+        return True
 
     @abstractmethod
     def load(self, path: str | os.PathLike[str]) -> FittedSurrogate:

@@ -94,20 +94,24 @@ def attainable_sample_size(
     *,
     smoothness: float,
     dimension: float,
+    cost: Values | None = None,
 ) -> float:
     """The relative sample size rho that the superior density can reach, Def. (def:relSampleSize); at most one.
 
     Asymptotically MISE(p) is proportional to the integral of q LFC (v / p)^s with s = 2 alpha / (2 alpha + d), which
     the superior density minimises; rho compares it with p = q. Integrals are means of g / p_X over the pool.
-    rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity.
+    rho = (int sqrt(q LFC v))^2 / int LFC v at alpha = infinity. With the `cost` of a label it is the relative cost
+    instead: densities are compared at equal integrals of cost * p.
     """
     s = 2.0 * learning_rate(smoothness=smoothness, dimension=dimension)
     q = normalised(test_density, pool_density)
-    p = superior_density(complexity, q, noise, smoothness=smoothness, dimension=dimension)
+    wanted = q if cost is None else q / cost
+    p = superior_density(complexity, wanted, noise, smoothness=smoothness, dimension=dimension)
     p = normalised(p, pool_density)
+    p, drawn = (each if cost is None else each / norm(cost * each, pool_density) for each in (p, q))
     # Where p vanishes, so does q, the complexity or the noise: 0 / 0 counts as nothing.
     best, random = (
-        norm(torch.where(p > 0, q * complexity * (noise / density).pow(s), 0.0), pool_density) for density in (p, q)
+        norm(torch.where(p > 0, q * complexity * (noise / density).pow(s), 0.0), pool_density) for density in (p, drawn)
     )
     return relative_sample_size(math.sqrt(best), math.sqrt(random), smoothness=smoothness, dimension=dimension)
 

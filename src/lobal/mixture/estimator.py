@@ -360,7 +360,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         saved = load_model(path, resolve_device(device))
         with read_from(path, "a model"):
-            return cls._from_saved(saved, device)
+            return cls.from_saved(saved, device)
 
     def to_record(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and JSON fields of the fitted model, for files that hold more than it."""
@@ -376,10 +376,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Raises:
             ValueError: They are not those of a model.
         """
-        return cls._from_saved(model_of_record(tensors, fields, resolve_device(device)), device)
+        return cls.from_saved(model_of_record(tensors, fields, resolve_device(device)), device)
 
     @classmethod
-    def _from_saved(cls, saved: SavedModel, device: str | None) -> "MixtureRegressor":
+    def from_saved(cls, saved: SavedModel, device: str | None) -> "MixtureRegressor":
         model = cls(**{**saved.options, "device": device})
         check_options(model.get_params(deep=False), d=saved.attributes["n_features_in_"])
         for name, value in fitted_attributes(saved).items():

@@ -17,7 +17,7 @@ class Observations(NamedTuple):
     """The labelled points in the order they were asked for; a point labelled twice is there twice."""
 
     X: ndarray  # inputs of models, one entry a label
-    y: ndarray  # labels: numbers or, for molecules, rows of numbers
+    y: ndarray  # labels: numbers or, for several outputs and molecules, rows of numbers, NaN where one is missing
     candidate: Int[ndarray, " n"]  # the candidate each point is, or lies next to
 
 
@@ -44,11 +44,14 @@ class Ledger:
     `n_columns` numbers are recorded for every point. Points of a box are recognised by these inputs, others by their
     candidate. Of several labels of one point, all count or the last one only (`keeps_repeats`). The order does not
     depend on the order in which labels arrive, so that a run with many workers, or one that was interrupted, ends with
-    the same data.
+    the same data. Where labels are rows of numbers, some of these may be missing (`allows_gaps`): null in JSON.
     """
 
-    def __init__(self, n_columns: int, *, is_box: bool = False, keeps_repeats: bool = True) -> None:
+    def __init__(
+        self, n_columns: int, *, is_box: bool = False, keeps_repeats: bool = True, allows_gaps: bool = False
+    ) -> None:
         self.n_columns, self.is_box, self.keeps_repeats = n_columns, is_box, keeps_repeats
+        self.allows_gaps = allows_gaps
         self.entries: list[Entry] = []
         self.n_labels = 0
         self.last_batch = range(0)  # the points that were asked for last
@@ -70,7 +73,8 @@ class Ledger:
             case {"event": "told", "points": list() as points, "labels": list() as labels}:
                 _check_numbers("points", points, len(self.entries))
                 width = [len(labels[0])] if labels and isinstance(labels[0], list) else []
-                if not labels or not _has_shape(labels, len(points), *width):
+                filled = _without_nulls(labels) if self.allows_gaps else labels
+                if not labels or not _has_shape(filled, len(points), *width):
                     raise ValueError(f"expected {len(points)} labels of the same shape, got {shown(labels)}")
             case {"event": "failed", "points": list() as points}:
                 _check_numbers("points", points, len(self.entries))
@@ -158,6 +162,18 @@ def _check_numbers(name: str, numbers: Sequence[Any], end: int) -> None:
     wrong = [number for number in numbers if type(number) is not int or not 0 <= number < end]
     if wrong:
         raise ValueError(f"{name} must be whole numbers below {end}, got {wrong[0]!r}")
+
+
+def with_nulls(labels: Float[ndarray, "n *label"]) -> list[Any]:
+    """Labels as JSON can hold them: None for numbers that are missing."""
+    values = labels.astype(object)
+    values[~np.isfinite(labels)] = None
+    return list(values.tolist())
+
+
+def _without_nulls(labels: list[Any]) -> list[Any]:
+    """Rows of labels with zeros where a number is missing."""
+    return [[0.0 if each is None else each for each in row] if isinstance(row, list) else row for row in labels]
 
 
 def _has_shape(values: list[Any], *shape: int) -> bool:

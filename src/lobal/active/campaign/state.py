@@ -15,11 +15,10 @@ from torch import Tensor
 from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.campaign.folder import JOURNAL, Campaign
 from lobal.active.campaign.history import STEP, History, Step
-from lobal.active.campaign.ledger import Event, Ledger, Observations
+from lobal.active.campaign.ledger import Event, Ledger, Observations, with_nulls
 from lobal.active.campaign.steps import Setup, StepState, create_campaign
 from lobal.active.candidates import Batch, Points, UserInput
 from lobal.active.draws import LAST
-from lobal.active.oracles import is_complete
 from lobal.core.density import normalised
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,10 @@ class CampaignState:
         self.setup = setup
         self.candidates = setup.candidates
         self.ledger = Ledger(
-            self.candidates.n_columns, is_box=self.candidates.is_box, keeps_repeats=self.candidates.keeps_repeats
+            self.candidates.n_columns,
+            is_box=self.candidates.is_box,
+            keeps_repeats=self.candidates.keeps_repeats,
+            allows_gaps=self.candidates.allows_gaps,
         )
         self.history = History()
         # p_k, points told since the last step included; p_0 before the first.
@@ -92,6 +94,10 @@ class CampaignState:
         numbers, labels = self.ledger.labelled()
         return Observations(self.model_inputs(numbers), labels, self.ledger.candidates(numbers))
 
+    def cost_of(self, numbers: Sequence[int]) -> float:
+        """What points by number cost together."""
+        return self.candidates.cost_of(self.ledger.candidates(numbers).tolist())
+
     def is_under_way(self, size: int) -> bool:
         """Whether a run, this one or one that was interrupted, has asked for its points to that size.
 
@@ -134,13 +140,13 @@ class CampaignState:
         return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"]) -> None:
-        """Record labels of points; incomplete ones are failures, unless the point has a label already."""
-        complete, points = is_complete(labels), np.array(numbers, dtype=np.int64)
+        """Record labels of points; where there is none, the point failed, unless it has a label already."""
+        is_label, points = self.candidates.has_label(labels), np.array(numbers, dtype=np.int64)
         with Uninterrupted():
-            if complete.any():
-                told = {"points": points[complete].tolist(), "labels": labels[complete].tolist()}
+            if is_label.any():
+                told = {"points": points[is_label].tolist(), "labels": with_nulls(labels[is_label])}
                 self._append({"event": "told", **told})
-            self.fail(points[~complete].tolist())
+            self.fail(points[~is_label].tolist())
 
     def fail(self, numbers: Sequence[int]) -> None:
         """Record that pending points have no label and will have none; others stay as they are."""
@@ -258,7 +264,9 @@ class CampaignState:
         """Bring an event of the past in force; densities before the last step do not matter any more."""
         self.ledger.check(event, len(self.candidates))
         if event["event"] == "told":
-            self.candidates.labels(event["labels"], len(event["points"]), name="labels")
+            labels = self.candidates.labels(event["labels"], len(event["points"]), name="labels")
+            if not self.candidates.has_label(labels).all():
+                raise ValueError(f"expected a label of every point, got none of {event['points']}")
         if event["event"] == "asked":
             STEP(event.get("step"), "step")
         if len(self.history) == n_steps:

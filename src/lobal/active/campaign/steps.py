@@ -40,6 +40,7 @@ CANDIDATES = {
     "molecules": "lobal.molecules.space:MolecularCandidates",
 }
 SURROGATES = {
+    "outputs": "lobal.active.output_surrogate:OutputSurrogate",
     "mixture": "lobal.active.mixture_surrogate:MixtureSurrogate",
     "force_field": "lobal.molecules.surrogate:ForceFieldSurrogate",
 }
@@ -208,7 +209,8 @@ def model_of_last_step(
         return None
     try:
         fitted, some = surrogate.load(path), candidates.inputs_at(torch.zeros(1, dtype=torch.long))
-        if not (np.isfinite(fitted.predict(some)).all() and np.isfinite(fitted.local_bandwidth(some)).all()):
+        # Outputs with too few labels are not predicted.
+        if not (np.isfinite(fitted.predict(some)).any() and np.isfinite(fitted.local_bandwidth(some)).all()):
             raise ValueError("it predicts NaN")
         return fitted
     except (ValueError, KeyError, TypeError) as error:

@@ -1,0 +1,186 @@
+"""A new campaign: from a table of candidates, a search space, or both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy import ndarray
+
+from lobal.active.learner import ActiveLearner
+from lobal.active.search_space import SearchSpace
+from lobal.cli.campaign.desk import ROW, Desk
+from lobal.core.dialects import TableOptions
+from lobal.core.laboratory import holds_dates, input_matrix, warnings_of
+from lobal.core.tables import Table, read_table
+from lobal.core.variables import Categorical, Real, Variable
+
+MOST_LEVELS = 50  # of a category; more of them are rather names
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """The options of `lobal campaign new`."""
+
+    folder: Path
+    targets: tuple[str, ...]
+    pool: Path | None = None
+    space: Path | None = None
+    inputs: tuple[str, ...] | None = None
+    identifier: str | None = None
+    cost: str | None = None
+    options: TableOptions = TableOptions()
+    skip_incomplete: bool = False
+    failed: tuple[str, ...] = ()
+    censored: str | None = None
+    seed: int = 0
+
+
+@final
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates as a search space takes them."""
+
+    columns: dict[str, ndarray]
+    variables: list[Variable]
+    index: list[str] | None
+    desk: Desk
+    cost: ndarray | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def begin(request: Beginning) -> list[str]:
+    """Make the folder of a new campaign; returns notes for the user.
+
+    Raises:
+        ValueError: the options or files do not fit together.
+        FileExistsError: the folder holds a campaign already.
+    """
+    _check(request)
+    desk = Desk(targets=request.targets, failed=request.failed, censored=request.censored)
+    outputs = request.targets if len(request.targets) > 1 else None
+    if request.pool is None:
+        assert request.space is not None
+        space = SearchSpace.from_json(request.space, outputs=outputs)
+        notes = [f"Inputs: {', '.join(variable.name for variable in space.variables)}."]
+    else:
+        found = _candidates(request, desk, read_table(request.pool, request.options))
+        desk, notes = found.desk, found.notes
+        given = None if request.space is None else SearchSpace.from_json(request.space)
+        space = SearchSpace(
+            found.variables if given is None else given.variables,
+            () if given is None else given.constraints,
+            pool=found.columns,
+            index=found.index,
+            outputs=outputs,
+            cost=found.cost,
+        )
+    desk.save(request.folder)
+    with ActiveLearner(space, path=request.folder, seed=request.seed) as learner:
+        size = len(learner.candidates)
+    return [*notes, f"{size} candidates; campaign begun in {request.folder}."]
+
+
+def _check(request: Beginning) -> None:
+    if request.pool is None and request.space is None:
+        raise ValueError("candidates are needed: give a table of them as --pool, or a search space as --space")
+    if not request.targets or len({*request.targets}) < len(request.targets):
+        raise ValueError(f"--target must name the column of the labels, each once, got {request.targets}")
+    if (request.folder / "header.json").exists():
+        raise FileExistsError(f"{request.folder} holds a campaign already; go on with it, or choose another folder")
+    for option, value in {"--inputs": request.inputs, "--id": request.identifier, "--cost": request.cost}.items():
+        if value is not None and request.pool is None:
+            raise ValueError(f"{option} names columns of a table of candidates; give that as --pool")
+    if request.inputs is not None and request.space is not None:
+        raise ValueError("--inputs and --space both name the inputs; give one of them")
+
+
+def _candidates(request: Beginning, desk: Desk, pool: Table) -> Candidates:
+    """The rows of the pool with their variables."""
+    if not len(pool):
+        raise ValueError(f"{pool.source} has no rows below its header; it must contain all candidates")
+    given = None if request.space is None else list(SearchSpace.from_json(request.space).variables)
+    names = [each.name for each in given] if given is not None else _input_names(request, pool)
+    known = {} if given is None else {each.name: each for each in given}
+    texts = [
+        name for name in names if isinstance(known.get(name), Categorical) or (given is None and pool.is_text(name))
+    ]
+    numeric = [name for name in names if name not in texts]
+    numbers = input_matrix(pool, numeric, identifier=request.identifier, skip_incomplete=request.skip_incomplete)
+    part = pool.at(numbers.rows)
+    columns = {
+        name: numbers.values[:, numeric.index(name)] if name in numeric else _levels(part, name) for name in names
+    }
+    variables = given if given is not None else [_variable(name, columns[name], pool) for name in names]
+    others = [each for each in (request.identifier, request.cost, *request.targets) if each is not None]
+    return Candidates(
+        columns,
+        variables,
+        None if request.identifier is None else _identifiers(part, request.identifier),
+        desk.in_dialect(pool.dialect) if request.identifier is None else _identified(desk, pool, request.identifier),
+        None if request.cost is None else part.numbers(request.cost),
+        [*warnings_of(pool, names, others), *numbers.notes],
+    )
+
+
+def _identified(desk: Desk, pool: Table, identifier: str) -> Desk:
+    from dataclasses import replace
+
+    return replace(desk.in_dialect(pool.dialect), identifier=identifier)
+
+
+def _input_names(request: Beginning, pool: Table) -> list[str]:
+    """The chosen columns; by default all numeric ones but for identifier, targets, cost and dates."""
+    others = {request.identifier, request.cost, *request.targets}
+    if request.inputs is not None:
+        wrong = [name for name in request.inputs if name in others or request.inputs.count(name) > 1]
+        if wrong:
+            raise ValueError(f"inputs are columns other than target, cost and identifier, each once, got {wrong[0]!r}")
+        for name in request.inputs:
+            pool.column(name)
+        return [*request.inputs]
+    names = [name for name in pool.columns if name not in others]
+    found = [name for name in names if not pool.is_text(name) and not holds_dates(pool, name)]
+    if not found:
+        raise ValueError(
+            f"{pool.source} has no numeric input columns; its columns are {', '.join(pool.columns)}; choose inputs "
+            "with --inputs"
+        )
+    clash = [name for name in found if name == ROW and request.identifier is None]
+    if clash:
+        raise ValueError(f"{pool.source} has a column {ROW!r}; pass it as --id if it identifies the rows, or rename it")
+    return found
+
+
+def _levels(part: Table, name: str) -> ndarray:
+    return np.array([str(value).strip() for value in part.column(name).tolist()], dtype=object)
+
+
+def _variable(name: str, column: ndarray, pool: Table) -> Variable:
+    """A number between the smallest and the largest of the pool, or a category."""
+    if column.dtype == object:
+        levels = sorted({*column.tolist()})
+        if not 2 <= len(levels) <= MOST_LEVELS or "" in levels:
+            raise ValueError(
+                f"column {name!r} of {pool.source} has {len(levels)} different texts, some of them perhaps empty; a "
+                f"category has 2 to {MOST_LEVELS}; leave the column out of --inputs"
+            )
+        return Categorical(name, levels)
+    lower, upper = float(column.min()), float(column.max())
+    if lower == upper:
+        raise ValueError(f"column {name!r} of {pool.source} is {lower} in all rows; leave it out with --inputs")
+    return Real(name, lower, upper)
+
+
+def _identifiers(part: Table, name: str) -> list[str]:
+    texts: Sequence[Any] = part.identifiers(name)
+    twice = (
+        next((text for place, text in enumerate(texts) if text in texts[:place]), None)
+        if len({*texts}) < len(texts)
+        else None
+    )
+    if twice is not None:
+        raise ValueError(f"identifiers must be unique, but {part.source} has {twice!r} in column {name!r} twice")
+    return [*texts]

@@ -1,0 +1,179 @@
+"""What a campaign's tables look like, kept beside the campaign, and the campaign opened with it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy import ndarray
+
+from lobal.active.frames import columns_of
+from lobal.active.learner import ActiveLearner
+from lobal.active.search_candidates import SearchCandidates
+from lobal.core.dialects import Dialect, TableOptions
+from lobal.core.files import read_plain, write_atomically
+from lobal.core.identity import matched_identifiers
+from lobal.core.laboratory import CHOICES
+from lobal.core.schema import list_of, optional, read_from, table, text
+from lobal.core.tables import Table, read_table
+from lobal.core.variables import Categorical
+
+FILE = "tables.json"
+ROW = "row"  # column of row numbers, where rows of a pool have no identifiers
+FAILED = "failed"  # what says in a table that a measurement failed, always
+SCHEMA = table(
+    {
+        "targets": list_of(text()),
+        "identifier": optional(text()),
+        "separator": text(),
+        "decimal": text(),
+        "encoding": text(),
+        "failed": list_of(text()),
+        "censored": optional(text()),
+    }
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """What `lobal campaign new` was told about tables."""
+
+    targets: tuple[str, ...]  # columns of labels
+    identifier: str | None = None  # column that identifies rows of the pool
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    failed: tuple[str, ...] = ()  # texts that say that a measurement failed
+    censored: str | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """How tables are written."""
+        return Dialect(separator=self.separator, decimal=self.decimal, encoding=self.encoding)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """All texts that stand for a failure."""
+        return (FAILED, *self.failed)
+
+    def in_dialect(self, dialect: Dialect) -> "Desk":
+        """The same with tables written as another one is."""
+        parts = {"separator": dialect.separator, "decimal": dialect.decimal, "encoding": dialect.encoding}
+        return replace(self, **parts)
+
+    def read(self, path: Path, options: TableOptions) -> Table:
+        """A table; where it does not show its decimal mark, it has that of the campaign's tables."""
+        return read_table(path, options).like(Table(source="", columns={}, dialect=self.dialect))
+
+    def save(self, folder: Path) -> None:
+        """Write the file; the folder is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / FILE, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
+
+    @staticmethod
+    def load(folder: Path) -> "Desk":
+        """What `save` wrote, checked."""
+        path = folder / FILE
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{folder} is no campaign of `lobal campaign`: it has no {FILE}; begin one with `lobal campaign new`"
+            )
+        with read_from(path, "a campaign's description of its tables"):
+            fields = json.loads(read_plain(path).decode())
+            SCHEMA(fields, "tables")
+            if not fields["targets"] or fields["censored"] not in (None, *CHOICES):
+                raise ValueError(f"targets must be named and censored one of {CHOICES}, got {fields}")
+            options = {name: fields[name] for name in ("separator", "decimal", "encoding")}
+            TableOptions(**options)
+        return Desk(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+
+
+@final
+@dataclass(frozen=True)
+class Opened:
+    """A campaign and its desk."""
+
+    learner: ActiveLearner
+    desk: Desk
+
+    @property
+    def candidates(self) -> SearchCandidates:
+        """The points to choose from, which have names."""
+        candidates = self.learner.candidates
+        if not isinstance(candidates, SearchCandidates):
+            raise ValueError("the campaign has no named columns; work on it in Python, with lobal.ActiveLearner")
+        return candidates
+
+    @property
+    def names(self) -> list[str]:
+        """The input columns."""
+        return [variable.name for variable in self.candidates.region.variables]
+
+    @property
+    def labels_of_rows(self) -> list[str]:
+        """Identifiers of the pool's rows, or their numbers from one."""
+        index = self.candidates.index
+        return [str(row) for row in range(1, len(self.candidates) + 1)] if index is None else [str(e) for e in index]
+
+    @property
+    def row_name(self) -> str | None:
+        """The column that identifies points in tables; none where points are not rows of a table."""
+        return (self.desk.identifier or ROW) if self.candidates.is_table else None
+
+    def columns(self, points: Any) -> dict[str, ndarray]:  # noqa: ANN401 - what `ask` returned
+        """Points as columns of a table, with what identifies them first."""
+        found = columns_of(points, self.names)
+        return {name: np.asarray(column) for name, column in found.columns.items()}
+
+    def identified(self, numbers: Sequence[int]) -> dict[str, ndarray]:
+        """The column that identifies candidates, if they are rows of a table."""
+        if self.row_name is None:
+            return {}
+        labels = self.labels_of_rows
+        return {self.row_name: np.array([labels[number] for number in numbers], dtype=object)}
+
+    def points(self, table: Table, rows: Sequence[int]) -> tuple[Any, list[int], list[str]]:
+        """Points of some rows of a table as the learner takes them, the rows that are in the space, and notes.
+
+        By the identifier where the table has one, else by the inputs.
+        """
+        part = table.at(np.array(rows, dtype=np.int64))
+        if self.row_name is not None and self.row_name in part.columns:
+            matches = matched_identifiers(self.labels_of_rows, part, self.row_name)
+            inside = [place for place, row in enumerate(matches.rows) if row is not None]
+            index = self.candidates.index
+            found = [row for row in matches.rows if row is not None]
+            return [row if index is None else index[row] for row in found], inside, matches.notes
+        return self.raw_columns(part), list(range(len(rows))), []
+
+    def raw_columns(self, part: Table) -> dict[str, ndarray]:
+        """The input columns of a table: numbers, and levels of categories as text."""
+        missing = [name for name in self.names if name not in part.columns]
+        if missing:
+            by = f", nor a column {self.row_name!r} that identifies the rows" if self.row_name else ""
+            raise ValueError(
+                f"{part.source} has no column {missing[0]!r}{by}; its columns are {', '.join(part.columns)}; add the "
+                "missing columns as `lobal campaign ask` writes them"
+            )
+        return {variable.name: _values(part, variable) for variable in self.candidates.region.variables}
+
+
+def _values(part: Table, variable: Any) -> ndarray:  # noqa: ANN401 - a variable
+    if not isinstance(variable, Categorical):
+        return part.numbers(variable.name)
+    levels = {str(level): level for level in variable.levels}
+    texts = [str(value).strip() for value in part.column(variable.name).tolist()]
+    return np.array([levels.get(each, each) for each in texts], dtype=object)
+
+
+@contextmanager
+def opened(folder: Path, *, read_only: bool = False) -> Iterator[Opened]:
+    """The campaign in a folder, released afterwards."""
+    desk = Desk.load(folder)
+    learner = ActiveLearner.read(folder) if read_only else ActiveLearner.load(folder)
+    with learner:
+        yield Opened(learner, desk)

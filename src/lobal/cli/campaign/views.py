@@ -1,0 +1,82 @@
+"""What a campaign knows, as sentences and as tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy import ndarray
+
+from lobal.cli.campaign.desk import Opened, opened
+from lobal.core.dialects import TableOptions
+from lobal.core.files import write_atomically
+from lobal.core.tables import table_content
+from lobal.report.html import campaign_report
+
+STATE, ORDER = "state", "number"  # columns of an export
+INTERVAL = 0.95
+
+
+def status(folder: Path) -> list[str]:
+    """How the campaign stands, in sentences."""
+    with opened(folder, read_only=True) as campaign:
+        return campaign.learner.summary().sentences(target=campaign.desk.targets[0])
+
+
+def predict(folder: Path, points: Path | None, output: Path, options: TableOptions) -> int:
+    """Write predictions of the candidates, or of the points of a table; returns how many."""
+    with opened(folder, read_only=True) as campaign:
+        columns = _points_to_predict(campaign, points, options)
+        found = _predictions(campaign, columns)
+        write_atomically(output, table_content(columns | found, output, campaign.desk.dialect))
+        return len(next(iter(found.values())))
+
+
+def export(folder: Path, output: Path) -> int:
+    """Write all points of the campaign with their labels; returns how many rows there are."""
+    with opened(folder, read_only=True) as campaign:
+        columns = _all_points(campaign)
+        write_atomically(output, table_content(columns, output, campaign.desk.dialect))
+        return len(columns[STATE])
+
+
+def report(folder: Path, output: Path) -> None:
+    """Write the page."""
+    with opened(folder, read_only=True) as campaign:
+        title = f"{', '.join(campaign.desk.targets)}: the campaign in {folder.name}"
+        campaign_report(campaign.learner, output, title=title, target=campaign.desk.targets[0])
+
+
+def _points_to_predict(campaign: Opened, points: Path | None, options: TableOptions) -> dict[str, ndarray]:
+    if points is None:
+        candidates = campaign.candidates
+        numbers = list(range(len(candidates)))
+        return campaign.identified(numbers) | dict(candidates.region.columns(candidates.codes))
+    table = campaign.desk.read(points, options)
+    first = campaign.row_name
+    named = {first: table.column(first)} if first is not None and first in table.columns else {}
+    return named | campaign.raw_columns(table)
+
+
+def _predictions(campaign: Opened, columns: dict[str, ndarray]) -> dict[str, ndarray]:
+    """Mean, standard deviation, interval and complexity of every target."""
+    raise NotImplementedError
+
+
+def _all_points(campaign: Opened) -> dict[str, ndarray]:
+    """Points in the order in which they entered the campaign; one with several labels has several rows."""
+    learner, targets = campaign.learner, campaign.desk.targets
+    ledger = learner._state.ledger
+    rows: list[tuple[int, Sequence[float], str]] = []
+    for number, entry in enumerate(ledger.entries):
+        state = "labelled" if entry.labels else "failed" if entry.failed else "pending"
+        rows += [(number, np.atleast_1d(label).tolist(), state) for label in entry.labels or [[np.nan] * len(targets)]]
+    numbers = [number for number, _, _ in rows]
+    candidates, inputs = ledger.candidates(numbers), ledger.inputs(numbers)
+    labels = np.array([label for _, label, _ in rows], dtype=np.float64).reshape(len(rows), len(targets))
+    return {
+        **campaign.identified(candidates.tolist()),
+        **dict(campaign.candidates.region.columns(inputs)),
+        **{target: labels[:, place] for place, target in enumerate(targets)},
+        STATE: np.array([state for _, _, state in rows], dtype=object),
+        ORDER: np.array(numbers, dtype=np.int64) + 1,
+    }

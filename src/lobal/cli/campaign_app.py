@@ -1,0 +1,273 @@
+"""`lobal campaign` and `lobal run`: one function per command, heavy imports inside, so that `--help` is fast."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from lobal.cli.checks import make_places, own_files, plain_errors, refuse_existing, refuse_to_overwrite
+from lobal.cli.table_options import (
+    Censored,
+    Decimal,
+    Encoding,
+    Failed,
+    Force,
+    Separator,
+    Sheet,
+    SkipIncomplete,
+    texts_of,
+)
+
+campaign = typer.Typer(
+    name="campaign",
+    no_args_is_help=True,
+    help="A campaign in a folder: ask for points, tell their labels, look at what is known.",
+    rich_markup_mode="markdown",
+)
+Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the campaign.")]
+
+
+@campaign.command()
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the campaign, which is made.")],
+    target: Annotated[str, typer.Option(help="Column of the labels; several of them separated by commas.")],
+    pool: Annotated[
+        Path | None, typer.Option(help="Table of all candidates, one per row: CSV, Excel or parquet.")
+    ] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="Search space as JSON: variables and constraints (docs/search_space.md).")
+    ] = None,
+    identifier: Annotated[str | None, typer.Option("--id", help="Column that identifies the rows of the pool.")] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Input columns of the pool, separated by commas; columns of text are categories.",
+            metavar="A,B,C",
+            show_default="all numeric columns but for target, cost and identifier",
+        ),
+    ] = None,
+    cost: Annotated[str | None, typer.Option(help="Column of the pool with the cost of a label.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_incomplete: SkipIncomplete = False,
+    failed: Failed = None,
+    censored: Censored = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+) -> None:
+    """Begin a campaign, from a table of candidates or a search space.
+
+    Example: **lobal campaign new hardness --pool alloys.csv --target HV --id sample**
+
+    Then ask for points, measure them, tell the results, and ask again:
+
+    **lobal campaign ask hardness 20 --output next.csv**
+
+    **lobal campaign tell hardness results.csv**
+    """
+    from lobal.cli.campaign.begin import Beginning, begin
+    from lobal.core.dialects import TableOptions
+
+    with plain_errors():
+        request = Beginning(
+            folder=folder,
+            targets=texts_of([target]),
+            pool=pool,
+            space=space,
+            inputs=None if inputs is None else texts_of([inputs]),
+            identifier=identifier,
+            cost=cost,
+            options=TableOptions(separator=separator, decimal=decimal, encoding=encoding, sheet=sheet),
+            skip_incomplete=skip_incomplete,
+            failed=texts_of(failed),
+            censored=censored,
+            seed=seed,
+        )
+        _print(begin(request))
+
+
+@campaign.command()
+def ask(
+    folder: Folder,
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="How many points to ask for.")],
+    output: Annotated[Path, typer.Option(help="Table for the points: CSV, Excel or parquet.")] = Path("next.csv"),
+    force: Force = False,
+) -> None:
+    """Ask for the points to label next, and why each of them.
+
+    They are pending until their labels are told. The table has an empty column for the labels, to be filled in.
+
+    Example: **lobal campaign ask hardness 20 --output next.csv**
+    """
+    from lobal.cli.campaign.rounds import ask as asked_for
+
+    with plain_errors(), _working("fitting the model to the labels, choosing points"):
+        _check_output(folder, output, force=force)
+        asked = asked_for(folder, number, output)
+    for place, sentence in enumerate(asked.sentences, start=1):
+        typer.echo(f"{place:3d}. {sentence}")
+    typer.echo(f"{number} points in {output}.")
+
+
+@campaign.command()
+def tell(
+    folder: Folder,
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Tables with labels.")],
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    failed: Failed = None,
+    censored: Censored = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Record labels that are known already as repeated measurements.")
+    ] = False,
+) -> None:
+    """Record labels, of points that were asked for or of any others, in any order.
+
+    Rows are found by the identifier or by their inputs, rounded or not. Labels that are recorded already are left out,
+    so a table may grow from round to round. An empty cell is a label to come; **failed** says that there will be none.
+
+    Example: **lobal campaign tell hardness results.csv --failed cracked**
+    """
+    from lobal.cli.campaign.rounds import Results
+    from lobal.cli.campaign.rounds import tell as record
+    from lobal.core.dialects import TableOptions
+
+    with plain_errors():
+        options = TableOptions(separator=separator, decimal=decimal, encoding=encoding, sheet=sheet)
+        given = Results(files=tuple(results), options=options, failed=texts_of(failed), censored=censored, again=again)
+        _print(record(folder, given))
+
+
+@campaign.command()
+def status(folder: Folder) -> None:
+    """Say how many labels there are, how good predictions are, and whether to go on.
+
+    The campaign is only read and may be running.
+    """
+    from lobal.cli.campaign.views import status as sentences
+
+    with plain_errors(), _working("fitting the model to the labels"):
+        found = sentences(folder)
+    _print(found)
+
+
+@campaign.command()
+def predict(
+    folder: Folder,
+    points: Annotated[
+        Path | None, typer.Argument(metavar="[POINTS]", help="Table of points.", show_default="all candidates")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Table for the predictions.")] = Path("predictions.csv"),
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    force: Force = False,
+) -> None:
+    """Predict labels: mean, standard deviation, 95% interval and local complexity of every point.
+
+    Example: **lobal campaign predict hardness wanted.csv --output predictions.csv**
+    """
+    from lobal.cli.campaign.views import predict as write
+    from lobal.core.dialects import TableOptions
+
+    with plain_errors(), _working("fitting the model to the labels"):
+        _check_output(folder, output, [] if points is None else [points], force=force)
+        options = TableOptions(separator=separator, decimal=decimal, encoding=encoding, sheet=sheet)
+        n = write(folder, points, output, options)
+    typer.echo(f"{n} predictions in {output}.")
+
+
+@campaign.command()
+def report(
+    folder: Folder,
+    output: Annotated[
+        Path | None, typer.Option(help="File for the page.", show_default="report.html in the folder")
+    ] = None,
+) -> None:
+    """Write the page of the campaign: what there is, the batch and why, errors, maps, failures, history.
+
+    The campaign is only read and may be running. An earlier page is replaced.
+    """
+    from lobal.cli.campaign.views import report as write
+
+    page = folder / "report.html" if output is None else output
+    with plain_errors(), _working("fitting the model to the labels"):
+        refuse_to_overwrite({"--output": page}, own_files(folder))
+        make_places({"--output": page})
+        write(folder, page)
+    typer.echo(f"Report in {page}.")
+
+
+@campaign.command()
+def export(
+    folder: Folder,
+    output: Annotated[Path, typer.Option(help="Table for the points and labels.")] = Path("labels.csv"),
+    force: Force = False,
+) -> None:
+    """Write all points of the campaign with their labels: labelled, pending and failed ones."""
+    from lobal.cli.campaign.views import export as write
+
+    with plain_errors():
+        _check_output(folder, output, force=force)
+        n = write(folder, output)
+    typer.echo(f"{n} rows in {output}.")
+
+
+@campaign.command()
+def undo(folder: Folder) -> None:
+    """Take the last event back: labels that were told, or points that were asked for. Nothing is deleted."""
+    from lobal.cli.campaign.rounds import undo as take_back
+
+    with plain_errors():
+        typer.echo(take_back(folder))
+
+
+def run(
+    folder: Folder,
+    command: Annotated[str, typer.Option(help="Program that labels a point, such as './simulate {input} {output}'.")],
+    labels: Annotated[int, typer.Option(min=1, help="Number of labels at which to stop.")],
+    batch: Annotated[int, typer.Option(min=1, help="Points per round, after each of which the model is fitted.")] = 10,
+    workers: Annotated[int, typer.Option(min=1, help="Calls at a time.")] = 1,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a call is given up.", show_default="any time")
+    ] = None,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts at a call that fails.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Drive a campaign with an external program as the source of labels.
+
+    The program gets a JSON file with the inputs by name, and writes a JSON file with the target by name. A call that
+    fails is a failed point. Ctrl-C waits for the calls that are running; the same command goes on later.
+
+    Example: **lobal run cooling --command './simulate {input} {output}' --labels 100 --workers 4 --timeout 600**
+    """
+    from lobal.cli.campaign.driver import Drive, drive
+
+    with plain_errors():
+        settings = Drive(command=command, labels=labels, batch=batch, workers=workers, timeout=timeout, retries=retries)
+        _print(drive(folder, settings, progress=not quiet))
+
+
+def _check_output(folder: Path, output: Path, read: list[Path] | None = None, *, force: bool) -> None:
+    """Refuse a file that cannot or must not be written, before the work."""
+    from lobal.core.tables import table_format
+
+    table_format(output)
+    refuse_to_overwrite({"--output": output}, [*(read or []), *own_files(folder)])
+    refuse_existing({"--output": output}, force=force)
+    make_places({"--output": output})
+
+
+def _working(words: str):  # noqa: ANN202 - a status of rich
+    from rich.console import Console
+
+    return Console(stderr=True).status(words)
+
+
+def _print(sentences: list[str]) -> None:
+    for sentence in sentences:
+        typer.echo(sentence)
