@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import lobal
-from lobal.mixture.mixed_units import common_factor, in_other_units, is_gap, is_scattered
+from lobal.mixture.mixed_units import common_factor, in_other_units, is_gap, is_scattered, labels_in_other_units
 from lobal.mixture.robust_process import Predicted, robust_prediction
 from tests.estimator_setting import patch, quick, truth
 
@@ -28,6 +28,22 @@ def test_a_fifth_of_labels_in_other_units_are_found(factor: float) -> None:
     y = noisy(truth(X) + 3.0)
     y[ROWS] *= factor
     assert set(found(X, y)) == set(ROWS)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_they_are_found_without_a_model_in_any_units_of_the_inputs(unit: float) -> None:
+    X = inputs() * [1.0, unit]
+    y = noisy(truth(inputs()) + 3.0)
+    assert len(labels_in_other_units(X, y).rows) == 0
+    y[ROWS] /= 100.0
+    rows, factor = labels_in_other_units(X, y)
+    assert set(rows) == set(ROWS)
+    assert factor == pytest.approx(0.01, rel=0.1)
+
+
+def test_of_few_or_equal_labels_none_are_in_other_units() -> None:
+    assert len(labels_in_other_units(inputs(14), np.r_[np.ones(11), 0.01 * np.ones(3)]).rows) == 0
+    assert len(labels_in_other_units(inputs(30), np.ones(30)).rows) == 0
 
 
 def test_labels_around_zero_are_found_where_they_are_not_zero() -> None:

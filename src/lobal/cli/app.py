@@ -82,7 +82,7 @@ def suggest(
     pool: Annotated[
         Path, typer.Argument(metavar="POOL", help="All candidates, one per row, labelled or not: CSV, Excel, parquet.")
     ],
-    labels: Annotated[list[Path], typer.Argument(metavar="LABELS...", help="Labels so far, in one or more files.")],
+    labels: Annotated[list[Path], typer.Argument(metavar="LABELS", help="Labels so far, in one or more files.")],
     target: Annotated[str, typer.Option(help="Column of LABELS with the labels.")],
     number: Annotated[int, typer.Option(min=1, help="How many points to suggest.")] = 64,
     output: Annotated[Path, typer.Option(help="File for the suggested points: .csv, .xlsx, .parquet.")] = Path(
@@ -137,8 +137,9 @@ def suggest(
 
     Example: **lobal suggest pool.csv labels.csv --target y --id sample --number 64 --output next.csv**
 
-    Label those rows, add them to labels.csv, and run the command again. Nothing is stored in between: for further
-    suggestions while the first rows are being labelled, pass those as **--pending**.
+    Label those rows, add them to labels.csv, and run the command again with another **--output**, or with **--force**
+    to overwrite the last one. Nothing is stored in between: for further suggestions while the first rows are being
+    labelled, pass those as **--pending**, one or more files.
 
     Example: **lobal suggest pool.csv labels.csv --target y --id sample --pending next.csv --output more.csv**
     """

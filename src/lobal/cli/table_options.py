@@ -1,7 +1,7 @@
 """Options of commands that read and write tables, and several files after one option."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, final
 
 import typer
 from typer.core import TyperCommand
@@ -44,6 +44,7 @@ def texts_of(options: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(text.strip() for option in options or () for text in option.split(",") if text.strip())
 
 
+@final
 class SeveralFiles(TyperCommand):
     """A command with several files after `--pending`, once all arguments stand before it."""
 
