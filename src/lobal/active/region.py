@@ -292,6 +292,9 @@ def checked_region(variables: UserInput, constraints: UserInput) -> Region:
         raise ValueError(f"variables must be one or more with different names, got {names}")
     if not isinstance(constraints, list | tuple):
         raise TypeError(f"constraints must be a list, got {shown(constraints)}; write [{constraints!r}]")
+    for constraint in constraints:
+        if not isinstance(constraint, str | Expression) and not callable(constraint):
+            raise TypeError(f"a constraint must be a text or a function, got {shown(constraint)}")
     parsed = tuple(Expression(each) if isinstance(each, str) else each for each in constraints)
     region = Region(tuple(variables), parsed)
     for constraint in parsed:
@@ -301,8 +304,6 @@ def checked_region(variables: UserInput, constraints: UserInput) -> Region:
 
 def _check_constraint(constraint: Constraint, region: Region) -> None:
     if not isinstance(constraint, Expression):
-        if not callable(constraint):
-            raise TypeError(f"a constraint must be a text or a function, got {shown(constraint)}")
         return
     unknown = [name for name in constraint.names if name not in region.names]
     if unknown:
