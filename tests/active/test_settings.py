@@ -60,7 +60,10 @@ def test_wrong_settings_are_refused_with_what_was_expected(option: str, value: A
 
 @pytest.mark.parametrize("space", [[[0.0], [1.0]], np.zeros((3, 1)), None, Pool])
 def test_a_space_is_a_pool_or_a_box(space: Any) -> None:
-    with pytest.raises(TypeError, match=r"lobal\.Pool of candidates or a lobal\.Box, got .* write lobal\.Pool\(X\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"lobal\.Pool of candidates, a lobal\.Box or a lobal\.SearchSpace, got .* write lobal\.Pool\(X\)",
+    ):
         checked_space(space)
 
 

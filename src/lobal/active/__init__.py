@@ -4,6 +4,9 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 
 - `spaces.py`: `Pool`, `Box` and the abstract `Space`: where labels can be asked for.
 - `candidates.py`: what a space turns into: points to choose from, densities at them, how points are named and located.
+- `search_space.py`: `SearchSpace`, a space of named variables; `search_candidates.py`: its candidates; `region.py`: its
+  constraints; `feasible_points.py`: points that fulfil them; `recognition.py`: which points are meant by rounded ones;
+  `frames.py`: tables in and out; `space_fields.py`: spaces as JSON; `space_model.py`: a model with its variables.
 - `surrogate.py`: the abstract `Surrogate` and `FittedSurrogate`: what a learner needs of a model.
 - `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
 - `outputs.py`: what is measured at a point: a number, several or a curve; `output_surrogate.py`: a mixture for each of

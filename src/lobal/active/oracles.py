@@ -175,7 +175,7 @@ def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
     return np.asarray(np.isfinite(labels).reshape(len(labels), -1).all(axis=1))
 
 
-def _attempt(oracle: Oracle, X: ndarray, owner: int) -> Any:  # noqa: ANN401 - labels or an exception
+def _attempt(oracle: Oracle, X: Any, owner: int) -> Any:  # noqa: ANN401 - inputs or a table; labels or an exception
     """The oracle's answer, or what it raised; a worker whose campaign has died buys nothing more."""
     if os.getpid() != owner and multiprocessing.parent_process() is not None and not _is_alive(owner):
         os._exit(1)

@@ -20,10 +20,11 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric, Points, UserInput
-from lobal.active.frames import Columns, Table, as_table, columns_of, is_table
+from lobal.active.feasible_points import moved as moved_points
+from lobal.active.frames import Table, as_table, columns_of, is_table
 from lobal.active.output_models import OutputModels
 from lobal.active.outputs import Outputs, check_outputs, label_width, outputs_from_json, outputs_to_json
-from lobal.active.recognition import nearest_within
+from lobal.active.recognition import RowFinder, nearest_within
 from lobal.active.region import Region
 from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
 from lobal.active.space_model import SpaceModel
@@ -109,7 +110,7 @@ class SearchCandidates(Candidates):
             if not len(rows):
                 break
             jitter = torch.rand((len(rows), points.shape[1]), dtype=torch.float64, generator=generator).numpy() - 0.5
-            moved = self.region.moved(self.codes[indices.numpy()[rows]], self.cell * jitter)
+            moved = moved_points(self.region, self.codes[indices.numpy()[rows]], self.cell * jitter)
             good = self.region.inside(moved) & self.region.fulfilled(moved)
             good &= (moved != points[rows]).any(axis=1)
             points[rows[good]] = moved[good]
@@ -124,13 +125,15 @@ class SearchCandidates(Candidates):
     def locate_among(self, batch: UserInput, pending: Points, is_known: IsKnown) -> Points:
         """Points of a table by their labels or values, others by their values; those nearly pending are these."""
         if not is_table(batch):
-            return self._labelled_so(batch)
+            rows = self._finder.labelled(batch)
+            return rows, self.codes[rows].reshape(-1, self.n_columns)
         found = columns_of(batch, self.region.names)
         if not found.n:
             return [], np.empty((0, self.n_columns))
         codes = self.region.codes(found.columns)
         if not self.is_box:
-            return self._among_rows(codes, found, pending)
+            rows = self._finder.of(codes, found.labels, pending[0])
+            return rows, self.codes[rows]
         near = nearest_within(self.region, codes, pending[1], SLACK)
         near[[is_known(tuple(row)) for row in codes.tolist()]] = -1
         codes = self._recognised(codes, near, pending)
@@ -138,62 +141,6 @@ class SearchCandidates(Candidates):
         numbers = self._tree.query(self.region.inputs(codes))[1]
         numbers[near >= 0] = np.array([*pending[0], 0])[near[near >= 0]]
         return numbers.tolist(), codes
-
-    def _labelled_so(self, batch: UserInput) -> Points:
-        """Rows of a table that have these labels."""
-        labels = np.asarray(batch, dtype=object).reshape(-1).tolist() if self.is_table else []
-        if np.asarray(batch, dtype=object).size == 0:
-            return [], np.empty((0, self.n_columns))
-        unknown = [label for label in labels if label not in self._rows]
-        if not self.is_table or unknown:
-            what = "or labels of rows of the pool's table" if self.is_table else "with a column for every variable"
-            raise ValueError(
-                f"points must be a data frame, a dictionary of columns or a list of dictionaries {what}, got "
-                f"{shown(unknown[0] if unknown else batch)}"
-            )
-        rows = [self._rows[label] for label in labels]
-        return rows, self.codes[rows]
-
-    def _among_rows(self, codes: Float[ndarray, "n v"], found: Columns, pending: Points) -> Points:
-        """The rows that labels and values agree on, else the rows of these values, pending ones first."""
-        numbers = self._by_labels(codes, found.labels)
-        if numbers is None:
-            numbers = self._by_values(codes, pending)
-        return numbers, self.codes[numbers]
-
-    def _by_labels(self, codes: Float[ndarray, "n v"], labels: list[Any] | None) -> list[int] | None:
-        if labels is None or not self.is_table or not all(label in self._rows for label in labels):
-            return None
-        rows = [self._rows[label] for label in labels]
-        pairs = zip(self.region.variables, codes.T, self.codes[rows].T, strict=True)
-        agree = all((each.differences(told, known) <= SLACK).all() for each, told, known in pairs)
-        return rows if agree else None
-
-    def _by_values(self, codes: Float[ndarray, "n v"], pending: Points) -> list[int]:
-        wanted = self.codes[pending[0]]
-        exact: dict[tuple[float, ...], list[int]] = {tuple(row): [] for row in wanted.tolist()}
-        for number, row in zip(pending[0], wanted.tolist(), strict=True):
-            exact[tuple(row)].append(number)
-        near, numbers = nearest_within(self.region, codes, wanted, SLACK), []
-        for place, row in zip(near.tolist(), codes.tolist(), strict=True):
-            if place < 0:
-                numbers.append(self._row_of(row))
-                continue
-            same = exact[tuple(wanted[place].tolist())]  # equal rows of a table are told one after the other
-            numbers.append(same.pop(0) if len(same) > 1 else same[0])
-        return numbers
-
-    def _row_of(self, codes: list[float]) -> int:
-        """The candidate of these values."""
-        row = np.array([codes])
-        _, places = self._tree.query(self.region.inputs(row), k=min(8, len(self)))
-        places = np.atleast_1d(np.squeeze(places))
-        place = int(nearest_within(self.region, row, self.codes[places], SLACK)[0])
-        if place < 0:
-            self.region.check(row, slack=SLACK)
-            values = ", ".join(f"{name} = {column[0]}" for name, column in self.region.columns(row).items())
-            raise ValueError(f"points must be rows of the pool, got {values}; check the values, or leave the point out")
-        return int(places[place])
 
     def _recognised(self, codes: Float[ndarray, "n v"], near: Int[ndarray, " n"], pending: Points) -> ndarray:
         """Codes with those of the pending points that were meant."""
@@ -207,14 +154,12 @@ class SearchCandidates(Candidates):
         return codes
 
     @cached_property
-    def _rows(self) -> dict[Any, int]:
-        """Candidates by the labels of their rows."""
-        labels = range(len(self)) if self.index is None else self.index
-        return {label: row for row, label in enumerate(labels)}
-
-    @cached_property
     def _tree(self) -> KDTree:
         return KDTree(self.X)
+
+    @cached_property
+    def _finder(self) -> RowFinder:
+        return RowFinder(self.region, self.codes, self.index, is_table=self.is_table)
 
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> Table:
         """A data frame, with the labels of a table's rows."""

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
+from lobal.active.feasible_points import drawn, listed
 from lobal.active.frames import Columns, Table, UserInput, as_table, columns_of
 from lobal.active.outputs import checked_outputs, labels_of
 from lobal.active.region import Constraint, Region, checked_region
@@ -156,11 +157,11 @@ class SearchSpace(Space):
         """Rows of the pool, all points of a small finite space, or evenly spread feasible points."""
         if self._pool is not None:
             return self._of_pool(self._pool, seed)
-        listed, cell = self.region.listed() if np.isfinite(self.region.n_combinations) else None, None
-        if listed is not None and len(listed) <= self.n_candidates:
-            codes = listed
+        points, cell = listed(self.region) if np.isfinite(self.region.n_combinations) else None, None
+        if points is not None and len(points) <= self.n_candidates:
+            codes = points
         else:
-            codes, share = self.region.drawn(self.n_candidates, seed)
+            codes, share = drawn(self.region, self.n_candidates, seed)
             if share < 0.5:
                 logger.info("%.2g%% of the points between the bounds are feasible", 100.0 * share)
             cell = float(min(1.0, max(share, 1e-12) / len(codes)) ** (1.0 / self.region.dimension))

@@ -9,5 +9,6 @@ Start with `interface.py`.
 - `leave_one_out.py`: predictions of every label from the others, in closed form
 - `nearest.py`: the same from a few neighbours of the label alone
 - `global_expert.py`: one Gaussian process by marginal likelihood, from which training starts
+- `column_groups.py`: columns that share one width, such as the levels of a category
 - `features.py`: features of the training inputs, stored or recomputed in parts
 """

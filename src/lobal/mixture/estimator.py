@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -110,7 +109,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
-        column_groups: Sequence[int] | None = None,
+        column_groups: ArrayLike | None = None,
         kernel: str = "auto",
         experts: Literal["auto", "sparse", "exact"] = "auto",
         n_inducing: int | None = None,
