@@ -23,6 +23,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `patch_size.py`: how small a patch of fast oscillations is found with how many labels
 - `peers/`: lobal beside other active learners on many problems
 - `pools.py`: active and random sampling on measured data and on a stationary control
+- `several_outputs.py`: two outputs, a common design beside designs for one of them and random points
 - `tuning.py`: errors and seconds with and without tuning
 - `figures/`: figures that only the experiments need
 """

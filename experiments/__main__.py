@@ -53,6 +53,9 @@ EXPERIMENTS = {
     "peers_protocol": Experiment("experiments.peers.protocol:main", "the same by the protocol of bmdal-reg"),
     "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
+    "several_outputs": Experiment(
+        "experiments.several_outputs:main", "two outputs: a common design, designs for one, random points"
+    ),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
     "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),
 }

@@ -9,8 +9,8 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
   `frames.py`: tables in and out; `space_fields.py`: spaces as JSON; `space_model.py`: a model with its variables.
 - `surrogate.py`: the abstract `Surrogate` and `FittedSurrogate`: what a learner needs of a model.
 - `mixture_surrogate.py`: `MixtureRegressor` as a surrogate; `shrinking.py`: how few inducing points are enough.
-- `outputs.py`: what is measured at a point: a number, several or a curve; `output_surrogate.py`: a mixture for each of
-  several outputs as one surrogate; `output_models.py`: what that has fitted.
+- `outputs.py`: what is measured at a point, one number, several or a curve; `output_surrogate.py`: a mixture for each
+  of several outputs as one surrogate; `output_models.py`: what that has fitted.
 - `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
 - `expected_savings.py`: what following the local complexity is expected to save, with its standard error.
 - `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
