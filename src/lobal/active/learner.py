@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, final
 
 from jaxtyping import Float, Int
@@ -18,7 +19,7 @@ from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History
 from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import CampaignState
-from lobal.active.campaign.steps import Setup, model_of_last_step, opened_setup
+from lobal.active.campaign.steps import Setup, opened_setup
 from lobal.active.candidates import Candidates, UserInput
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
@@ -143,7 +144,8 @@ class ActiveLearner:
         points = self.candidates.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
         if points[0]:
-            self._state.tell(self._state.enter(points), values)
+            before, numbers = self._state.ledger.n_drawn, self._state.enter(points)
+            self._state.tell(numbers, values, continues=self._state.ledger.n_drawn > before)
 
     @exclusive
     def expect(self, batch: UserInput) -> None:
@@ -155,8 +157,28 @@ class ActiveLearner:
     @exclusive
     def give_up(self, batch: UserInput | None = None) -> None:
         """Record that pending points have no label and will have none; by default all that are pending."""
-        state = self._state
-        state.fail(state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch)))
+        state, before = self._state, self._state.ledger.n_drawn
+        numbers = state.ledger.pending if batch is None else state.enter(self.candidates.locate(batch))
+        state.fail(numbers, continues=state.ledger.n_drawn > before)
+
+    @exclusive
+    def undo(self) -> str:
+        """Take back the last `ask`, `tell`, `expect` or `give_up`; called again, the one before it.
+
+        All is as it was before that call. Nothing is deleted: the journal keeps the event, and one that takes it back.
+        An `ask` can be undone once all that came after it is, so never while its points have labels. The next `ask`
+        after an `ask` that was undone returns the same points, unless something has changed.
+
+        Returns:
+            What was undone, in words.
+
+        Raises:
+            ValueError: there is nothing to undo, or it is too long ago: what the last 32 steps left is kept, of large
+                pools less.
+        """
+        undone = self._state.undo()
+        self._knowledge = Knowledge(self._state, self._state.model_of_last_step())
+        return undone
 
     def run(
         self,
@@ -252,6 +274,12 @@ class ActiveLearner:
     def pending(self) -> ndarray:
         """Points asked for, or expected, whose label is still to come."""
         return self._state.batch(self._state.ledger.pending)
+
+    @exclusive
+    def pending_since(self) -> list[datetime | None]:
+        """When each of the `pending` points was asked for, or expected; none where an earlier version recorded it."""
+        times = (self._state.ledger.entries[number].since for number in self._state.ledger.pending)
+        return [None if since is None else datetime.fromtimestamp(since, UTC) for since in times]
 
     @property
     @exclusive
@@ -395,7 +423,5 @@ class ActiveLearner:
         space = SavedSpace(setup.candidates, setup.surrogate)
         learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
-        learner._knowledge = Knowledge(
-            learner._state, model_of_last_step(campaign, events, setup.surrogate, setup.candidates)
-        )
+        learner._knowledge = Knowledge(learner._state, learner._state.model_of_last_step())
         return learner
