@@ -141,10 +141,10 @@ def test_what_is_too_long_ago_is_refused(is_saved: bool, tmp_path: Path, monkeyp
     learner = begun(tmp_path / "campaign" if is_saved else None)
     for _ in range(6):
         learner.ask(2)
-    for _ in range(3):
+    for _ in range(2):
         learner.undo()
     before = state_of(learner)
-    with pytest.raises(ValueError, match=r"what was known after step 1 is not kept any more.*learner.give_up\(\)"):
+    with pytest.raises(ValueError, match=r"what was known after step 2 is not kept any more.*learner.give_up\(\)"):
         learner.undo()
     assert state_of(learner) == before
     learner.close()

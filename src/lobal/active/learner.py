@@ -26,6 +26,7 @@ from lobal.active.knowledge import Knowledge
 from lobal.active.labelling import Labelling
 from lobal.active.next_step import next_step
 from lobal.active.oracles import Oracle
+from lobal.active.running import Run
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
@@ -203,11 +204,12 @@ class ActiveLearner:
                 points stay pending.
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
-                up for by the next size, those of the last are not.
+                up for by the next size, those of the last by further points, until three rounds of them fail in vain.
             executor: runs calls in parallel; any `concurrent.futures.Executor`. If a process dies, its calls failed.
             points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
                 arrives, and else the whole batch.
             timeout: seconds without any answer from the executor after which the calls that are running have failed.
+                Processes that still hang when the run ends are killed, with all others of their executor.
             stop: rules that end the run early, checked after every size (see `lobal.stopping`).
             callbacks: functions of the learner, called after every size.
             progress: show a status line on the terminal.
@@ -222,14 +224,10 @@ class ActiveLearner:
         options: dict[str, Any] = {"executor": executor, "points_per_call": points_per_call, "timeout": timeout}
         labelling = Labelling(self._state, oracle, **options)
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
-        with status_line(progress, targets[-1]) as show:
+        with status_line(progress, targets[-1]) as show, labelling:
+            run = Run(self._state, self._ask, labelling, lambda activity: show(*self._status(activity)))
             for size in targets:
-                missing = size - self._state.ledger.size
-                if missing > 0 and not self._state.is_under_way(size):
-                    show(*self._status("fitting the model, choosing points"))
-                    self._ask(missing, target=size)
-                if self._state.ledger.pending:
-                    labelling.label_pending(lambda: show(*self._status("waiting for labels")))
+                if run.reach(size, is_exact=size == targets[-1]):
                     for callback in callbacks:
                         callback(self)
                 if any(rule(self) for rule in stop):

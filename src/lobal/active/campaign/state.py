@@ -97,11 +97,26 @@ class CampaignState:
         batch = self.ledger.last_batch
         return size < asked or (size == asked and not all(self.ledger.entries[number].failed for number in batch))
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the oracle of a run is known to work: points of its last batch have labels.
+
+        Few points that make up for failures may all fail by chance, so that labels of the batch before them count.
+        """
+        batches, steps = self.ledger.batches, self.history.steps
+        if not steps or steps[-1].target is None or len(batches[-1]) >= SMALLEST_TRAINING_SET:
+            return bool(self.ledger.has_label(self.ledger.last_batch).any())
+        same = [batch for batch, step in zip(batches, steps, strict=True) if step.target == steps[-1].target]
+        return any(self.ledger.has_label(batch).any() for batch in same)
+
+    def n_left(self, n: int) -> int:
+        """How many of n points can be asked for."""
+        return n if self.candidates.is_box else min(n, len(self.candidates) - len(self.ledger.used_candidates))
+
     def check_left(self, n: int) -> None:
         """Refuse to ask for more points than a pool has left."""
-        total = len(self.candidates)
-        left = total - len(self.ledger.used_candidates)
-        if n > left and not self.candidates.is_box:
+        total, left = len(self.candidates), self.n_left(n)
+        if n > left:
             raise ValueError(
                 f"{n} points are asked for, but only {left} of the pool's {total} are left; ask for fewer or begin "
                 "with a larger pool"
