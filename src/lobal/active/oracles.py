@@ -191,12 +191,14 @@ def check_workers(executor: Executor | None, given_up: Sequence[Future[Any]]) ->
 
 
 def kill_hanging(executor: Executor | None, given_up: Sequence[Future[Any]]) -> None:
-    """Kill the processes of an executor that has calls which hang: nobody knows which of them, and one ends them all."""
+    """Kill the processes of an executor that has calls which hang: the end of one is the end of all."""
     hanging = sum(not future.done() for future in given_up)
     if hanging == 0 or not isinstance(executor, ProcessPoolExecutor):
         return
     logger.warning("%d calls of the oracle hang: the processes of their executor are killed; make a new one", hanging)
-    for process in list((executor._processes or {}).values()):  # none are left after a shutdown
+    processes = list((executor._processes or {}).values())  # none are left after a shutdown
+    executor.shutdown(wait=False, cancel_futures=True)  # first, or calls that were cancelled would be in its way
+    for process in processes:
         process.kill()
 
 
