@@ -134,7 +134,7 @@ def test_whatever_an_oracle_does_no_point_is_lost(answers: list[str]) -> None:
     calls = iter(answers)
 
     def oracle(X: np.ndarray) -> Any:
-        match next(calls):
+        match next(calls, "label"):  # points that make up for failures have labels
             case "label":
                 return X[:, 0]
             case "nan":
@@ -147,6 +147,7 @@ def test_whatever_an_oracle_does_no_point_is_lost(answers: list[str]) -> None:
 
     refusal = refused(active.run, oracle, sizes=[len(answers)], points_per_call=1)
     if refusal is None:
+        assert len(active.labelled.y) == len(answers)
         assert not active.pending.size
     elif isinstance(refusal, RuntimeError):
         assert "failed at all" in str(refusal)
@@ -154,7 +155,8 @@ def test_whatever_an_oracle_does_no_point_is_lost(answers: list[str]) -> None:
     else:
         assert "the oracle" in str(refusal)
         assert {"wrong number", "text"} & {*answers}
-    assert len(active.labelled.y) + len(active.failed) + len(active.pending) == len(answers)
+    assert len(active.labelled.y) + len(active.pending) <= len(answers)
+    assert len(active.labelled.y) + len(active.failed) + len(active.pending) >= len(answers)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])

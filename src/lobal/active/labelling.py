@@ -1,14 +1,14 @@
 """Labels of all pending points of a campaign from an oracle, each recorded as soon as it arrives."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
-from typing import final
+from typing import Any, final
 
 from numpy import ndarray
 
 from lobal.active.campaign.state import CampaignState
-from lobal.active.oracles import Calls, Oracle
+from lobal.active.oracles import Calls, Oracle, check_workers, kill_hanging
 from lobal.core.checks import real_number, whole_number
 
 
@@ -41,6 +41,7 @@ class Labelling:
             points_per_call = whole_number("points_per_call", points_per_call, least=1)
         self._state, self._oracle, self._executor = state, oracle, executor
         self._points_per_call, self._timeout = points_per_call, timeout  # None: the whole batch, and any time
+        self._given_up: list[Future[Any]] = []
 
     def label_pending(self, show: Callable[[], None]) -> None:
         """Call the oracle, not holding the lock, and record every answer; `show` is called before and after each."""
@@ -50,7 +51,7 @@ class Labelling:
             n = self._points_per_call or len(numbers)
             parts = [numbers[i : i + n] for i in range(0, len(numbers), n)]
             inputs = [state.oracle_inputs(part) for part in parts]
-            is_working = bool(state.ledger.has_label(state.ledger.last_batch).any())  # before the run was interrupted
+            is_working = state.is_answered  # before the run was interrupted
 
         def record(call: int, labels: ndarray | None) -> None:
             with state.lock:
@@ -70,4 +71,15 @@ class Labelling:
             is_working=is_working,
             has_label=state.candidates.has_label,
         )
-        calls.run(self._executor, timeout=self._timeout)
+        check_workers(self._executor, self._given_up)
+        try:
+            calls.run(self._executor, timeout=self._timeout)
+        finally:
+            self._given_up += calls.given_up
+
+    def __enter__(self) -> None:
+        """Nothing has been given up yet."""
+
+    def __exit__(self, *_: object) -> None:
+        """Kill processes that hang, which nothing else would end."""
+        kill_hanging(self._executor, self._given_up)

@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias, final
 
 from jaxtyping import Float
@@ -19,13 +21,15 @@ from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History
 from lobal.active.campaign.ledger import Observations
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
-from lobal.active.campaign.steps import Setup, model_of_last_step, opened_setup
+from lobal.active.campaign.steps import Setup, opened_setup
 from lobal.active.candidates import Batch, Candidates, UserInput
 from lobal.active.expected_savings import ExpectedSavings
+from lobal.active.frames import n_rows
 from lobal.active.knowledge import Knowledge
 from lobal.active.labelling import Labelling
 from lobal.active.next_step import NextStep, next_step, next_step_within
 from lobal.active.oracles import Oracle
+from lobal.active.running import Run
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
@@ -133,9 +137,9 @@ class ActiveLearner:
         """Ask for n points, or for as many as the budget pays; returns how many."""
         self._state.check_left(n)
         found = next_step_within(self._state, self._known, n, target, budget)
-        return 0 if found is None else len(self._take(found))
+        return 0 if found is None else n_rows(self._take(found))
 
-    def _take(self, found: NextStep) -> Int[ndarray, " n"] | Float[ndarray, "n d"]:
+    def _take(self, found: NextStep) -> Batch:
         self._state.add_step(found.step, found.inputs, found.leaves)
         return self.candidates.batch(found.candidates, found.inputs)
 
@@ -155,7 +159,8 @@ class ActiveLearner:
         points = self._state.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
         if points[0]:
-            self._state.tell(self._state.enter(points), values)
+            before, numbers = self._state.ledger.n_drawn, self._state.enter(points)
+            self._state.tell(numbers, values, continues=self._state.ledger.n_drawn > before)
 
     @exclusive
     def expect(self, batch: UserInput) -> None:
@@ -167,8 +172,28 @@ class ActiveLearner:
     @exclusive
     def give_up(self, batch: UserInput | None = None) -> None:
         """Record that pending points have no label and will have none; by default all that are pending."""
-        state = self._state
-        state.fail(state.ledger.pending if batch is None else state.enter(state.locate(batch)))
+        state, before = self._state, self._state.ledger.n_drawn
+        numbers = state.ledger.pending if batch is None else state.enter(state.locate(batch))
+        state.fail(numbers, continues=state.ledger.n_drawn > before)
+
+    @exclusive
+    def undo(self) -> str:
+        """Take back the last `ask`, `tell`, `expect` or `give_up`; called again, the one before it.
+
+        All is as it was before that call. Nothing is deleted: the journal keeps the event, and one that takes it back.
+        An `ask` can be undone once all that came after it is, so never while its points have labels. The next `ask`
+        after an `ask` that was undone returns the same points, unless something has changed.
+
+        Returns:
+            What was undone, in words.
+
+        Raises:
+            ValueError: there is nothing to undo, or it is too long ago: what the last 32 steps left is kept, of large
+                pools less.
+        """
+        undone = self._state.undo()
+        self._knowledge = Knowledge(self._state, self._state.model_of_last_step())
+        return undone
 
     def run(
         self,
@@ -194,13 +219,14 @@ class ActiveLearner:
                 run ends with an error and the points stay pending.
             sizes: numbers of labels n_0 < n_1 < ... at which the model is fitted anew; those already reached, or
                 asked for, are skipped, so the same call continues a campaign that was interrupted. Failures are made
-                up for by the next size, those of the last are not.
+                up for by the next size, those of the last by further points, until three rounds of them fail in vain.
             budget: the most that all points of the campaign may cost together, pending and failed ones included; in
                 units of the space's `cost`, without which every point costs 1. The last batch is cut to what it pays.
             executor: runs calls in parallel; any `concurrent.futures.Executor`. If a process dies, its calls failed.
             points_per_call: by default 1 with an executor or a path, so that each label is saved as soon as it
                 arrives, and else the whole batch.
             timeout: seconds without any answer from the executor after which the calls that are running have failed.
+                Processes that still hang when the run ends are killed, with all others of their executor.
             stop: rules that end the run early, checked after every size (see `lobal.stopping`).
             callbacks: functions of the learner, called after every size.
             progress: show a status line on the terminal.
@@ -216,18 +242,14 @@ class ActiveLearner:
         labelling = Labelling(self._state, oracle, **options)
         targets = checked_sizes(sizes, None if self.is_box else len(self.candidates))
         limit = math.inf if budget is None else real_number("budget", budget, above=0.0, hint="leave it out for none")
-        with status_line(progress, targets[-1]) as show:
+        with status_line(progress, targets[-1]) as show, labelling:
+            ask = partial(self._ask_within, budget=limit)
+            run = Run(self._state, ask, labelling, lambda activity: show(*self._status(activity)))
             for size in targets:
-                is_spent = False
-                missing = size - self._state.ledger.size
-                if missing > 0 and not self._state.is_under_way(size):
-                    show(*self._status("fitting the model, choosing points"))
-                    is_spent = self._ask_within(missing, size, limit) < missing
-                if self._state.ledger.pending:
-                    labelling.label_pending(lambda: show(*self._status("waiting for labels")))
+                if run.reach(size, is_exact=size == targets[-1]):
                     for callback in callbacks:
                         callback(self)
-                if is_spent or any(rule(self) for rule in stop):
+                if run.is_spent or any(rule(self) for rule in stop):
                     break
         return self.history
 
@@ -275,6 +297,12 @@ class ActiveLearner:
     def pending(self) -> Batch:
         """Points asked for, or expected, whose label is still to come."""
         return self._state.batch(self._state.ledger.pending)
+
+    @exclusive
+    def pending_since(self) -> list[datetime | None]:
+        """When each of the `pending` points was asked for, or expected; none where an earlier version recorded it."""
+        times = (self._state.ledger.entries[number].since for number in self._state.ledger.pending)
+        return [None if since is None else datetime.fromtimestamp(since, UTC) for since in times]
 
     @property
     @exclusive
@@ -459,7 +487,5 @@ class ActiveLearner:
         space = SavedSpace(setup.candidates, setup.surrogate)
         learner = cls(space, validation=setup.validation, **setup.settings.to_fields())
         learner._state = CampaignState.opened(campaign, setup, events)
-        learner._knowledge = Knowledge(
-            learner._state, model_of_last_step(campaign, events, setup.surrogate, setup.candidates)
-        )
+        learner._knowledge = Knowledge(learner._state, learner._state.model_of_last_step())
         return learner

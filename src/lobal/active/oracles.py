@@ -3,8 +3,17 @@
 import logging
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from typing import Any, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -48,6 +57,7 @@ class Calls:
         self._failures: list[tuple[int, ndarray | None]] = []  # held back
         self._is_working, self._has_label = is_working, is_complete if has_label is None else has_label
         self._error: BaseException | None = None  # of the last call that failed
+        self.given_up: list[Future[Any]] = []  # calls that did not answer in time, and may still be running
 
     def run(self, executor: Executor | None = None, *, timeout: float | None = None) -> None:
         """Make all calls, without an executor one after the other.
@@ -84,7 +94,7 @@ class Calls:
                 done = wait(futures, timeout, FIRST_COMPLETED).done
                 with Uninterrupted():
                     if not done:
-                        self._give_up(futures, f"no answer within {timeout} s")
+                        self._give_up(futures, executor, f"no answer within {timeout} s")
                     for future in sorted(done, key=futures.__getitem__):
                         self._take_future(future, futures, executor)
         except BaseException:
@@ -108,11 +118,16 @@ class Calls:
             raise error  # Ctrl-C reached the worker as well
         self._take(number, future.result() if error is None else error)
 
-    def _give_up(self, futures: dict[Future[Any], int], reason: str) -> None:
+    def _give_up(self, futures: dict[Future[Any], int], executor: Executor, reason: str) -> None:
         """Fail calls that do not answer; without a worker left, the others cannot be made."""
         cancelled = [future for future in futures if future.cancel()]
-        for future in [future for future in futures if not future.done()]:
+        running = [future for future in futures if not future.done()]
+        # A process pool says of a few calls that wait for a process that they are running.
+        begun = n_workers(executor) if isinstance(executor, ProcessPoolExecutor) else len(running)
+        for future in running[:begun]:
+            self.given_up.append(future)
             self._take(futures.pop(future), TimeoutError(reason))
+        cancelled += running[begun:]
         for future in cancelled:
             del futures[future]
         if cancelled and self._is_working:
@@ -127,8 +142,7 @@ class Calls:
         lost = [future for future in futures if isinstance(future.exception(), BrokenExecutor)]
         for future in [future for future in futures if future not in lost]:
             self._take_future(future, futures, executor)
-        workers: int = executor._max_workers if isinstance(executor, ProcessPoolExecutor) else 0  # type: ignore[attr-defined]
-        running = lost[:workers] if self._is_working else []
+        running = lost[: n_workers(executor)] if self._is_working and isinstance(executor, ProcessPoolExecutor) else []
         for future in running:
             self._take(futures.pop(future), error)
         raise RuntimeError(
@@ -168,6 +182,34 @@ class Calls:
         self._failures.append((number, labels))
         while self._is_working and self._failures:
             self._record(*self._failures.pop(0))
+
+
+def n_workers(executor: Executor | None) -> int:
+    """How many calls an executor can run at a time, as far as that is known; otherwise very many."""
+    is_known = isinstance(executor, ProcessPoolExecutor | ThreadPoolExecutor)
+    return executor._max_workers if is_known else sys.maxsize  # type: ignore[union-attr]  # one of the two
+
+
+def check_workers(executor: Executor | None, given_up: Sequence[Future[Any]]) -> None:
+    """Refuse to make calls if all workers still hang in calls that were given up."""
+    hanging = sum(not future.done() for future in given_up)
+    if hanging >= n_workers(executor):
+        raise RuntimeError(
+            f"all {hanging} workers of the executor hang in calls that have failed; the other points are pending; run "
+            "again with a new executor"
+        )
+
+
+def kill_hanging(executor: Executor | None, given_up: Sequence[Future[Any]]) -> None:
+    """Kill the processes of an executor that has calls which hang: the end of one is the end of all."""
+    hanging = sum(not future.done() for future in given_up)
+    if hanging == 0 or not isinstance(executor, ProcessPoolExecutor):
+        return
+    logger.warning("%d calls of the oracle hang: the processes of their executor are killed; make a new one", hanging)
+    processes = list((executor._processes or {}).values())  # none are left after a shutdown
+    executor.shutdown(wait=False, cancel_futures=True)  # first, or calls that were cancelled would be in its way
+    for process in processes:
+        process.kill()
 
 
 def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:

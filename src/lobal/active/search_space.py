@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from lobal.core.variables import SLACK, Categorical, Integer, Real, Variable
 logger = logging.getLogger(__name__)
 
 MOST_LEVELS = 100  # of a text column that is taken for a category
+CostOfCodes: TypeAlias = Callable[[Float[ndarray, "N v"]], Float[Tensor, " N"] | None]
 TEST_DENSITIES = ("pool", "uniform")
 
 
@@ -190,7 +191,7 @@ class SearchSpace(Space):
             cost=self._cost(pool.codes),
         )
 
-    def _checked_cost(self, cost: UserInput) -> Callable[[Float[ndarray, "N v"]], Float[Tensor, " N"] | None]:
+    def _checked_cost(self, cost: UserInput) -> CostOfCodes:
         """What a label costs at candidates, by their codes."""
         if cost is None:
             return lambda _: None
@@ -201,12 +202,11 @@ class SearchSpace(Space):
                 return torch.from_numpy(as_column(values, name="cost(columns)", length=len(codes), positive=True))
 
             return computed
-        if self._pool is None:
-            raise ValueError(
-                f"cost must be a function of a dictionary of columns where there is no pool, got {shown(cost)}"
-            )
-        values = as_column(as_numbers(cost, name="cost"), name="cost", length=self._pool.n_rows, positive=True)
-        return lambda _, rows=self._pool.rows: torch.from_numpy(values[rows])
+        pool = self._pool
+        if pool is None:
+            raise ValueError(f"without a pool, cost must be a function of a dictionary of columns, got {shown(cost)}")
+        values = as_column(as_numbers(cost, name="cost"), name="cost", length=pool.n_rows, positive=True)[pool.rows]
+        return lambda _: torch.from_numpy(values)
 
     def mixture_options(self) -> dict[str, Any]:
         """The levels of a category share one bandwidth."""

@@ -98,7 +98,8 @@ def test_a_campaign_saved_late_has_the_last_model(tmp_path: Path) -> None:
     for active in (kept, late):
         active.close()
     files = [sorted(file.name for file in (tmp_path / name / "steps").iterdir()) for name in ("kept", "late")]
-    assert files[0][-2:] == files[1] == ["0002.lobal", "0002.model"]
+    assert files[0] == [*files[1][:2], "0001.model", *files[1][2:]]
+    assert files[1] == ["0000.lobal", "0001.lobal", "0002.lobal", "0002.model"]
     journals = [Campaign.read(tmp_path / name).events for name in ("kept", "late")]
     asked = [[event for event in journal if event["event"] == "asked"] for journal in journals]
     assert asked[0] == asked[1]

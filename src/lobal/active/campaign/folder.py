@@ -33,6 +33,11 @@ EVENTS = "events"  # field of a step's file: how many events were in the journal
 
 
 @final
+class LostEventsError(ValueError):
+    """A journal ends before a step that was taken."""
+
+
+@final
 class Campaign:
     """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal` and `lock`.
 
@@ -139,25 +144,39 @@ class Campaign:
         """
         self._writable().append(event)
 
-    def save_step(self, number: int, tensors: dict[str, Tensor]) -> None:
-        """Write a step's tensors, whole or not at all, and remove those of the step before the last."""
+    def save_step(self, number: int, tensors: dict[str, Tensor], *, keep: int = 2) -> None:
+        """Write a step's tensors, whole or not at all, and remove those of steps before the last ones to keep."""
         self._writable().check()
         make_folder(_steps_folder(self.path))
         save_record(self.step_path(number), tensors, {EVENTS: len(self.events)})
         # Not the step before: until this one is in the journal, the campaign goes on from that.
-        self.step_path(number - 2).unlink(missing_ok=True)
+        self.step_path(number - keep).unlink(missing_ok=True)
+
+    def load_step(self, number: int) -> dict[str, Tensor]:
+        """A step's tensors.
+
+        Raises:
+            FileNotFoundError, ValueError: there is no such file, or it is damaged.
+            LostEventsError: it was written after more events than there are.
+        """
+        tensors, fields = load_record(self.step_path(number))
+        self._check_written(number, fields.get(EVENTS))
+        return tensors
 
     def _check_complete(self, last: int) -> None:
         """Refuse a journal that ends before a step that was taken: it has lost events."""
-        asked = sum(event.get("event") == "asked" for event in self.events)
+        asked, most = _n_steps(self.events)
         if last < asked:
             return
-        needed = last  # events before a step of an earlier version, at least
+        found = None
         with contextlib.suppress(ValueError, FileNotFoundError):  # not readable: it will be written again
             found = load_record(self.step_path(last))[1].get(EVENTS)
-            needed = found if type(found) is int else last
-        if last > asked or needed > len(self.events):
-            raise ValueError(
+        self._check_written(last, found, is_known=last <= most)
+
+    def _check_written(self, last: int, found: object, *, is_known: bool = True) -> None:
+        needed = found if type(found) is int else last  # events before a step of an earlier version, at least
+        if not is_known or needed > len(self.events):
+            raise LostEventsError(
                 f"{self.path / JOURNAL} has {len(self.events)} events, but {step_name(last)} was written after "
                 f"{needed}: the journal has lost its end; restore it from a copy or, to go on from what is left, "
                 f"remove {self.step_path(last)}"
@@ -192,6 +211,16 @@ class Campaign:
 def step_name(number: int, suffix: str = "lobal") -> str:
     """The name of a step's file in the folder."""
     return f"{STEPS}/{number:04d}.{suffix}"
+
+
+def _n_steps(events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many steps are in force after all events, and the most that ever were: some may have been undone."""
+    asked = most = 0
+    for event in events:
+        undone = event.get("steps") if event.get("event") == "undone" else 0
+        asked += (event.get("event") == "asked") - (undone if type(undone) is int else 0)
+        most = max(most, asked)
+    return asked, most
 
 
 def _last_step(folder: Path) -> int:

@@ -9,8 +9,12 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from lobal.core.checks import shown
+from lobal.core.schema import flag, real, table
 
 Event = dict[str, Any]
+LATEST = 2.5e11  # seconds since 1970, in the year 9892: beyond it there are no dates
+# What any event may have: when it was recorded, and whether it is of the same call as the event before it.
+NOTES = table({}, time=real(0.0, LATEST), continues=flag)
 
 
 class Observations(NamedTuple):
@@ -30,6 +34,7 @@ class Entry:
     x: tuple[float, ...]
     labels: list[Any] = field(default_factory=list)  # a number or a list of numbers each
     failed: bool = False
+    since: float | None = None  # when it entered, in seconds since 1970; none in journals of earlier versions
 
     @property
     def is_pending(self) -> bool:
@@ -54,7 +59,7 @@ class Ledger:
         self.allows_gaps = allows_gaps
         self.entries: list[Entry] = []
         self.n_labels = 0
-        self.last_batch = range(0)  # the points that were asked for last
+        self.batches: list[range] = []  # the points of every step
         self._numbers: dict[int | tuple[float, ...], int] = {}
 
     def check(self, event: Event, n_candidates: int) -> None:
@@ -63,6 +68,7 @@ class Ledger:
         Raises:
             ValueError: it is of no known kind, or names points, candidates or labels that cannot be.
         """
+        NOTES(event, "event")
         match event:
             case {"event": "asked" | "added", "candidates": list() | tuple() as candidates, "inputs": list() as inputs}:
                 _check_numbers("candidates", candidates, n_candidates)
@@ -86,10 +92,10 @@ class Ledger:
         match event["event"]:
             case "asked" | "added" as kind:
                 if kind == "asked":
-                    self.last_batch = range(len(self.entries), len(self.entries) + len(event["candidates"]))
+                    self.batches.append(range(len(self.entries), len(self.entries) + len(event["candidates"])))
                 for candidate, x in zip(event["candidates"], event["inputs"], strict=True):
                     self._numbers[tuple(x) if self.is_box else candidate] = len(self.entries)
-                    self.entries.append(Entry(candidate=candidate, x=tuple(x)))
+                    self.entries.append(Entry(candidate=candidate, x=tuple(x), since=event.get("time")))
             case "told":
                 for number, label in zip(event["points"], event["labels"], strict=True):
                     self._label(self.entries[number], label)
@@ -108,6 +114,11 @@ class Ledger:
     def number(self, candidate: int, x: tuple[float, ...]) -> int | None:
         """The point that is this candidate, or in a box the one at exactly this input; none if it is new."""
         return self._numbers.get(x if self.is_box else candidate)
+
+    @property
+    def last_batch(self) -> range:
+        """The points that were asked for last."""
+        return self.batches[-1] if self.batches else range(0)
 
     @property
     def pending(self) -> list[int]:

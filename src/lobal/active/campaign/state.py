@@ -3,7 +3,9 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -13,12 +15,14 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.campaign.exclusive import Uninterrupted
-from lobal.active.campaign.folder import JOURNAL, Campaign
+from lobal.active.campaign.folder import JOURNAL, Campaign, LostEventsError
 from lobal.active.campaign.history import STEP, History, Step
 from lobal.active.campaign.ledger import Event, Ledger, Observations, with_nulls
-from lobal.active.campaign.steps import Setup, StepState, create_campaign
+from lobal.active.campaign.steps import Setup, StepState, create_campaign, has_label_since, model_of_last_step, n_kept
+from lobal.active.campaign.undoing import CONTINUES, impossible, in_force, last_call, n_steps, sentence_of, undoing
 from lobal.active.candidates import Batch, Points, UserInput
 from lobal.active.draws import LAST
+from lobal.active.surrogate import FittedSurrogate
 from lobal.core.density import normalised
 
 logger = logging.getLogger(__name__)
@@ -58,6 +62,8 @@ class CampaignState:
         self.lock = threading.RLock()
         self._campaign: Campaign | None = None
         self._events: list[Event] = []  # what `save` needs as long as nothing is on disk
+        self._left: dict[int, StepState] = {}  # by the last steps, likewise
+        self.events_in_force: list[Event] = []
         self._n_before = 0  # events that the folder had before, where an earlier format has other ones
 
     @property
@@ -107,11 +113,26 @@ class CampaignState:
         batch = self.ledger.last_batch
         return size < asked or (size == asked and not all(self.ledger.entries[number].failed for number in batch))
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the oracle of a run is known to work: points of its last batch have labels.
+
+        Few points that make up for failures may all fail by chance, so that labels of the batch before them count.
+        """
+        batches, steps = self.ledger.batches, self.history.steps
+        if not steps or steps[-1].target is None or len(batches[-1]) >= SMALLEST_TRAINING_SET:
+            return bool(self.ledger.has_label(self.ledger.last_batch).any())
+        same = [batch for batch, step in zip(batches, steps, strict=True) if step.target == steps[-1].target]
+        return any(self.ledger.has_label(batch).any() for batch in same)
+
+    def n_left(self, n: int) -> int:
+        """How many of n points can be asked for."""
+        return n if self.candidates.is_box else min(n, len(self.candidates) - len(self.ledger.used_candidates))
+
     def check_left(self, n: int) -> None:
         """Refuse to ask for more points than a pool has left."""
-        total = len(self.candidates)
-        left = total - len(self.ledger.used_candidates)
-        if n > left and not self.candidates.is_box:
+        total, left = len(self.candidates), self.n_left(n)
+        if n > left:
             raise ValueError(
                 f"{n} points are asked for, but only {left} of the pool's {total} are left; ask for fewer or begin "
                 "with a larger pool"
@@ -139,20 +160,23 @@ class CampaignState:
             self._append({"event": "added", **entering})
         return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
 
-    def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"]) -> None:
-        """Record labels of points; where there is none, the point failed, unless it has a label already."""
+    def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"], *, continues: bool = False) -> None:
+        """Record labels of points; where there is none, the point failed, unless it has a label already.
+
+        It `continues` the event before it if a single call made both.
+        """
         is_label, points = self.candidates.has_label(labels), np.array(numbers, dtype=np.int64)
         with Uninterrupted():
             if is_label.any():
                 told = {"points": points[is_label].tolist(), "labels": with_nulls(labels[is_label])}
-                self._append({"event": "told", **told})
-            self.fail(points[~is_label].tolist())
+                self._append({"event": "told", **told}, continues=continues)
+            self.fail(points[~is_label].tolist(), continues=continues or bool(is_label.any()))
 
-    def fail(self, numbers: Sequence[int]) -> None:
+    def fail(self, numbers: Sequence[int], *, continues: bool = False) -> None:
         """Record that pending points have no label and will have none; others stay as they are."""
         bad = [number for number in numbers if self.ledger.entries[number].is_pending]
         if bad:
-            self._append({"event": "failed", "points": bad})
+            self._append({"event": "failed", "points": bad}, continues=continues)
 
     def add_step(self, step: Step, inputs: Float[ndarray, "n d"], state: StepState) -> None:
         """Record a step: what it leaves to the next is on disk before its points are asked for."""
@@ -183,22 +207,73 @@ class CampaignState:
             advice = "save it to a new folder and load that" if path is None else f"close it and load {path} again"
             raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {advice}")
 
-    def _append(self, event: Event, leaves: StepState | None = None) -> None:
+    def _append(self, event: Event, leaves: StepState | None = None, *, continues: bool = False) -> None:
         """An event: on disk first, then in force. A step says what it leaves."""
         self.check_whole()
+        event = event | ({CONTINUES: True} if continues else {})
         self.ledger.check(event, len(self.candidates))
         density = self._density_after(event)  # may take a while, and nothing is recorded if it is interrupted
         with Uninterrupted():
-            if self._campaign is None:
-                self._events.append(event)
-            else:
-                self._campaign.append(event)
+            event = self._record(event)
             self.density = density if leaves is None else leaves.density
-            self.last = self.last if leaves is None else leaves
+            if leaves is not None:
+                self._keep(leaves)
             self._apply(event)
+
+    def _record(self, event: Event) -> Event:
+        """The event with the time, on disk or, where there is no folder, to be written later."""
+        timed = event | {"time": round(time.time(), 3)}
+        if self._campaign is None:
+            self._events.append(timed)
+        else:
+            self._campaign.append(timed)
+        return timed
+
+    def _keep(self, leaves: StepState) -> None:
+        """What a step leaves is the last; in memory, some before it are kept as files of a folder are."""
+        if self._campaign is None:
+            before, keep = self._left.get(leaves.number - 2), n_kept(len(self.candidates))
+            kept = {number: left for number, left in self._left.items() if number > leaves.number - keep}
+            without_model = {} if before is None else {before.number: replace(before, fitted=None)}
+            self._left = {**kept, **without_model, leaves.number: leaves}
+        self.last = leaves
+
+    def undo(self) -> str:
+        """Take back the events of the last call, on disk first; returns what they were, in words."""
+        self.check_whole()
+        call = last_call(self.events_in_force)
+        left = self.events_in_force[: -len(call)]
+        last = self._left_by(n_steps(left) - 1)
+        before = CampaignState(self.setup)
+        for event in left:
+            before._replay(event, n_steps(left), lambda: last)
+        with Uninterrupted():
+            self._record(undoing(call))
+            self.ledger, self.history, self.density = before.ledger, before.history, before.density
+            self.last, self.events_in_force = last if n_steps(left) else before.last, left
+            self.revision = Revision(self.revision.told + 1, self.revision.events + 1)
+        return sentence_of(call)
+
+    def _left_by(self, number: int) -> StepState:
+        """What a step left, exactly."""
+        if number in (-1, self.last.number):
+            return self.last
+        try:
+            return (
+                self._left[number]
+                if self._campaign is None
+                else StepState.load(self._campaign, number, len(self.candidates))
+            )
+        except (KeyError, ValueError, FileNotFoundError) as error:
+            raise ValueError(
+                f"the last ask cannot be undone: what was known after step {number} is not kept any more (that of the "
+                f"last {n_kept(len(self.candidates))} steps is, if this version took them); to do without its points, "
+                "learner.give_up()"
+            ) from error
 
     def _apply(self, event: Event) -> None:
         self.ledger.apply(event)
+        self.events_in_force.append(event)
         if event["event"] == "asked":
             self.history = History((*self.history.steps, Step.from_fields(event["step"])))
         told, events = self.revision
@@ -230,10 +305,16 @@ class CampaignState:
         """Write everything to a folder, and keep it up to date from then on."""
         if self._campaign is not None:
             raise ValueError(f"this campaign is kept in {self._campaign.path} already, up to its last event")
-        last = self.last if len(self.history) else None
+        left = [self._left[number] for number in sorted(self._left) if number <= self.last.number]
         with Uninterrupted():
-            self._campaign = create_campaign(path, self.setup, self._events, last)
-            self._events = []
+            self._campaign = create_campaign(path, self.setup, self._events, left)
+            self._events, self._left = [], {}
+
+    def model_of_last_step(self) -> FittedSurrogate | None:
+        """The model that the last step came from, if no label has come since; none also where it is not kept."""
+        if self.last.fitted is None and self._campaign is not None:
+            return model_of_last_step(self._campaign, self.events_in_force, self.setup.surrogate, self.candidates)
+        return None if has_label_since(self.events_in_force) else self.last.fitted
 
     def close(self) -> None:
         """Release the folder."""
@@ -248,20 +329,19 @@ class CampaignState:
             ValueError: an event cannot be; names its line.
         """
         state = CampaignState(setup)
-        n_steps = sum(event.get("event") == "asked" for event in events)
-        for number, event in enumerate(events, start=1):
+        counted = in_force(events, campaign.path / JOURNAL)
+        total = n_steps([event for _, event in counted])
+        for number, event in counted:
             try:
-                state._replay(event, campaign, n_steps)
+                state._replay(event, total, lambda: state._left_by_last_step(campaign))
             except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(
-                    f"{campaign.path / JOURNAL}, line {number} cannot be: {error}; restore the file from a copy or, to "
-                    f"go on from what came before, keep its first {number - 1} lines only"
-                ) from error
+                raise impossible(campaign.path / JOURNAL, number, error) from error
         state._campaign, state._n_before = campaign, len(campaign.events) - len(events)
+        state.revision = Revision(state.revision.told, len(events))
         return state
 
-    def _replay(self, event: Event, campaign: Campaign, n_steps: int) -> None:
-        """Bring an event of the past in force; densities before the last step do not matter any more."""
+    def _replay(self, event: Event, total: int, left_by_last_step: Callable[[], StepState]) -> None:
+        """Bring an event of the past in force; densities before the last of so many steps do not matter any more."""
         self.ledger.check(event, len(self.candidates))
         if event["event"] == "told":
             labels = self.candidates.labels(event["labels"], len(event["points"]), name="labels")
@@ -269,14 +349,14 @@ class CampaignState:
                 raise ValueError(f"expected a label of every point, got none of {event['points']}")
         if event["event"] == "asked":
             STEP(event.get("step"), "step")
-        if len(self.history) == n_steps:
+        if len(self.history) == total:
             self.density = self._density_after(event)
         self._apply(event)
         if event["event"] == "asked":
             if self.history[-1].number != len(self.history) - 1:
                 raise ValueError(f"expected step {len(self.history) - 1}, got {self.history[-1].number}")
-            if len(self.history) == n_steps:
-                self.last = self._left_by_last_step(campaign)
+            if len(self.history) == total:
+                self.last = left_by_last_step()
                 self.density = self.last.density
 
     def _left_by_last_step(self, campaign: Campaign) -> StepState:
@@ -284,6 +364,8 @@ class CampaignState:
         number = len(self.history) - 1
         try:
             return StepState.load(campaign, number, len(self.candidates))
+        except LostEventsError:
+            raise
         except (FileNotFoundError, ValueError, KeyError) as error:
             logger.warning(
                 "%s cannot be read (%s): the density of the points so far is estimated anew, and the next points "

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -32,6 +33,9 @@ WHAT = "the header of a campaign"
 NAMED_KINDS = 2  # the first format whose header names the kinds of candidates and surrogate
 CANDIDATES_FILE = "candidates.lobal"
 MODEL = "model"  # suffix of the files of models
+# Of what steps leave, so many are kept, and no more than so many densities at candidates, 8 bytes each and as many of
+# the complexity; but two in any case.
+MOST_KEPT, KEPT_NUMBERS = 32, 2**20
 # The kinds that a header may name; nothing else that a file names is ever imported. Molecules stand in a higher room:
 # they are imported when a campaign of theirs is opened.
 CANDIDATES = {
@@ -61,15 +65,18 @@ class StepState:
 
     def save(self, campaign: Campaign, *, keep_models: bool) -> None:
         """Write it, in place of what a crash may have left of the same step; of the models, the last two are kept."""
-        campaign.save_step(self.number, self.tensors())
+        campaign.save_step(self.number, self.tensors(), keep=n_kept(len(self.density)))
         self.save_model(campaign)
         if not keep_models:
             campaign.step_path(self.number - 2, MODEL).unlink(missing_ok=True)
 
     def save_model(self, campaign: Campaign) -> None:
         """Write the model by itself."""
+        path = campaign.step_path(self.number, MODEL)
         if self.fitted is not None:
-            self.fitted.save(campaign.step_path(self.number, MODEL))
+            self.fitted.save(path)
+        elif path.exists():  # of a step of this number that was undone
+            path.unlink()
 
     def tensors(self) -> dict[str, Tensor]:
         """Densities and kept tensors by name."""
@@ -80,7 +87,7 @@ class StepState:
     @staticmethod
     def load(campaign: Campaign, number: int, n_candidates: int) -> "StepState":
         """What a step left to the next; its model stays in its file."""
-        tensors = load_record(campaign.step_path(number))[0]
+        tensors = campaign.load_step(number)
         stored = StoredTensors(tensors, N=n_candidates)
         if not (stored.real("density", "N", least=0.0, most=FINITE) > 0).any():
             raise ValueError("density must be above zero somewhere, got zeros only")
@@ -89,6 +96,11 @@ class StepState:
         return StepState(
             number=number, density=tensors.pop("density"), complexity=tensors.pop("complexity", None), kept=tensors
         )
+
+
+def n_kept(n_candidates: int) -> int:
+    """How many of the last steps are kept, to be undone."""
+    return min(MOST_KEPT, max(2, KEPT_NUMBERS // n_candidates))
 
 
 class Setup(NamedTuple):
@@ -101,16 +113,14 @@ class Setup(NamedTuple):
 
 
 def create_campaign(
-    path: str | os.PathLike[str], setup: Setup, events: Sequence[Event], last: StepState | None
+    path: str | os.PathLike[str], setup: Setup, events: Sequence[Event], left: Sequence[StepState]
 ) -> Campaign:
-    """A folder with all that has happened so far; whole, or no campaign at all."""
+    """A folder with all that has happened so far and what the last steps left; whole, or no campaign at all."""
     tensors, fields = setup.candidates.to_tensors()
     if setup.validation is not None:
         parts = {name: part for name, part in setup.validation._asdict().items() if part is not None}
         tensors |= {f"validation.{name}": torch.tensor(part, dtype=torch.float64) for name, part in parts.items()}
-    records = {CANDIDATES_FILE: tensors}
-    if last is not None:
-        records[step_name(last.number)] = last.tensors()
+    records = {CANDIDATES_FILE: tensors, **{step_name(step.number): step.tensors() for step in left}}
     header = {
         "settings": setup.settings.to_fields(),
         "candidates": {"kind": setup.candidates.kind, **fields},
@@ -119,8 +129,8 @@ def create_campaign(
     campaign = Campaign.create(path, header, records=records, events=events)
     setup.surrogate.use_folder(campaign.path, read_only=False)
     try:
-        if last is not None:
-            last.save_model(campaign)
+        if left:
+            left[-1].save_model(campaign)
     except BaseException:
         campaign.close()
         raise
@@ -194,6 +204,12 @@ def _candidates_record(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
+def has_label_since(events: Sequence[Event]) -> bool:
+    """Whether labels have come since the last step; before the first, whether there are any."""
+    since = takewhile(lambda event: event["event"] != "asked", reversed(events))
+    return any(event["event"] == "told" for event in since)
+
+
 def model_of_last_step(
     campaign: Campaign, events: Sequence[Event], surrogate: Surrogate, candidates: Candidates
 ) -> FittedSurrogate | None:
@@ -202,10 +218,8 @@ def model_of_last_step(
     None also if its file cannot be read, as after a change of versions, or is one of other inputs: the model can be
     fitted again.
     """
-    names = [event["event"] for event in events]
-    since = names[::-1].index("asked") if "asked" in names else len(names)
-    path = campaign.step_path(names.count("asked") - 1, MODEL)
-    if "told" in names[len(names) - since :] or not path.exists():
+    path = campaign.step_path(sum(event["event"] == "asked" for event in events) - 1, MODEL)
+    if has_label_since(events) or not path.exists():
         return None
     try:
         fitted, some = surrogate.load(path), candidates.inputs_at(torch.zeros(1, dtype=torch.long))
