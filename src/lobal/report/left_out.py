@@ -1,0 +1,125 @@
+"""Labels predicted from all others: prediction against measurement, and whether intervals cover what they promise."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from numpy import ndarray
+from scipy.stats import norm
+
+from lobal.mixture.estimator import MixtureRegressor
+from lobal.report.figures import ACCENT, DATA, PREDICTION, TRUTH
+
+LEVELS = (0.5, 0.8, 0.95)  # of intervals
+MOST_NAMED = 12  # outliers with a name in the figure; more would hide each other
+FEW, BINS = 50, (5, 10)  # labels below which the histogram has few bins
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Each label, and what the model predicts for it from all others."""
+
+    measured: Float[ndarray, " n"]
+    mean: Float[ndarray, " n"]
+    std: Float[ndarray, " n"]  # of a label, noise included
+    outliers: Int[ndarray, " k"]  # rows of labels that contradict the others
+    half_width: Callable[[float], float]  # of an interval of some probability, in standard deviations
+
+    @property
+    def ranks(self) -> Float[ndarray, " n"]:
+        """The probability that the prediction gives to smaller labels (probability integral transform)."""
+        tiny = np.finfo(float).tiny
+        return np.asarray(norm.cdf((self.measured - self.mean) / np.maximum(self.std, tiny)))
+
+    def coverage(self, level: float) -> float:
+        """The share of labels within the central interval of that probability."""
+        return float(np.mean(np.abs(self.measured - self.mean) <= self.half_width(level) * self.std))
+
+
+def left_out(model: MixtureRegressor, X: Float[ndarray, "n d"], y: Float[ndarray, " n"]) -> LeftOut | None:
+    """Every training label predicted from all others; none where the model does not know."""
+    try:
+        mean, std = model.leave_one_out(X, y)
+    except ValueError:  # exact experts have not seen labels of weight zero, and know of no others
+        return None
+    calibration, outliers = model.calibration_, np.asarray(model.outliers_, dtype=np.int64)
+    return LeftOut(
+        measured=y,
+        mean=mean,
+        std=std,
+        outliers=outliers,
+        half_width=lambda level: calibration.half_width(level) / calibration.factor,
+    )
+
+
+def agreement_figure(labels: LeftOut, names: Mapping[int, str], target: str) -> Figure:
+    """Measured labels against their predictions from all others; outliers by name."""
+    figure = Figure(figsize=(5.2, 4.6), layout="constrained")
+    axes = figure.subplots()
+    ends = [min(labels.measured.min(), labels.mean.min()), max(labels.measured.max(), labels.mean.max())]
+    axes.plot(ends, ends, color=TRUTH, linewidth=0.8, zorder=0.0, label="equal")
+    look = {"fmt": "o", "markersize": 3.5, "markeredgewidth": 0.0, "elinewidth": 0.6}
+    usual = np.setdiff1d(np.arange(len(labels.mean)), labels.outliers)
+    for rows, colour, name in ((usual, DATA, "labels"), (labels.outliers, PREDICTION, "contradict the others")):
+        if len(rows):
+            spread = 2.0 * labels.std[rows]
+            axes.errorbar(labels.mean[rows], labels.measured[rows], xerr=spread, color=colour, label=name, **look)
+    for row in _farthest(labels)[:MOST_NAMED]:
+        right = labels.mean[row] > sum(ends) / 2.0
+        place = {"xytext": (-5, 4) if right else (5, 4), "ha": "right" if right else "left"}
+        text = names.get(int(row), f"label {row}").replace("$", r"\$")
+        position = (float(labels.mean[row]), float(labels.measured[row]))
+        axes.annotate(text, position, textcoords="offset points", fontsize="small", **place)
+    axes.set(xlabel=f"{target}, predicted from all other labels", ylabel=f"{target}, measured")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _farthest(labels: LeftOut) -> Int[ndarray, " k"]:
+    """The outliers, that with the largest error first."""
+    error = np.abs(labels.measured - labels.mean)[labels.outliers]
+    return labels.outliers[np.argsort(-error, kind="stable")]
+
+
+def coverage_figure(labels: LeftOut) -> Figure:
+    """How many labels intervals of every probability contain, and a band of what chance allows."""
+    figure = Figure(figsize=(4.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    levels = np.linspace(0.01, 0.99, 99)
+    chance = 2.0 * np.sqrt(levels * (1.0 - levels) / len(labels.mean))
+    ends = np.clip(levels - chance, 0.0, 1.0), np.clip(levels + chance, 0.0, 1.0)
+    axes.fill_between(levels, *ends, color="0.9", linewidth=0.0, label="chance, 2 std. err.")
+    axes.plot([0.0, 1.0], [0.0, 1.0], color=TRUTH, linewidth=0.8, label="as promised")
+    axes.plot(levels, [labels.coverage(level) for level in levels], color=PREDICTION, linewidth=1.4, label="found")
+    axes.plot(LEVELS, [labels.coverage(level) for level in LEVELS], "o", color=PREDICTION, markersize=4.0)
+    axes.set(xlabel="probability of the interval", ylabel="share of labels within", xlim=(0, 1), ylim=(0, 1.02))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small", loc="upper left")
+    return figure
+
+
+def ranks_figure(labels: LeftOut) -> Figure:
+    """Where labels lie in their predictive distributions: evenly, if these are right."""
+    figure = Figure(figsize=(4.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    n, bins = len(labels.mean), BINS[len(labels.mean) >= FEW]
+    axes.hist(labels.ranks, bins=list(np.linspace(0.0, 1.0, bins + 1)), color=ACCENT, edgecolor="white")
+    even, chance = n / bins, 2.0 * np.sqrt(n / bins * (1.0 - 1.0 / bins))
+    axes.axhspan(max(even - chance, 0.0), even + chance, color="0.8", alpha=0.5, linewidth=0.0)
+    axes.axhline(even, color=TRUTH, linewidth=0.8)
+    axes.set(xlabel="place of the label in its prediction", ylabel="labels", xlim=(0, 1))
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def coverage_sentence(labels: LeftOut) -> str:
+    """What the intervals of three levels contain, in words."""
+    found = [
+        f"{100.0 * labels.coverage(level):.0f}% lie within their {100.0 * level:.0f}% intervals" for level in LEVELS
+    ]
+    return f"Of the {len(labels.mean)} labels, each predicted from all others, {', '.join(found[:-1])} and {found[-1]}."

@@ -1,0 +1,113 @@
+"""Maps of a campaign over two of its variables: complexity, prediction, and where labels are and failed."""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from lobal.report.axes import logarithmic_scale, logarithmic_ticks, name_axis, relative
+from lobal.report.campaign_figures import FAILED, Landscape
+from lobal.report.figures import PREDICTION
+from lobal.report.variables import Variable, telling_variables
+
+COMPLEXITY = "local complexity (LFC), median = 1"
+SIZE = (5.0, 4.1)
+JITTER = 0.28  # how far points of a category are moved sideways at most, so that they do not hide each other
+MOST_MAPPED = 4  # variables whose pairs are all mapped
+
+Pair = tuple[Variable, Variable]
+
+
+def telling_pairs(landscape: Landscape) -> list[Pair]:
+    """The pair of variables that the complexity depends on most, then all others among the four of them."""
+    order = telling_variables(landscape.variables, landscape.points, np.log(landscape.complexity))
+    chosen = [landscape.variables[j] for j in order[:MOST_MAPPED]]
+    return list(combinations(chosen, 2))
+
+
+def map_figures(landscape: Landscape, pair: Pair) -> Mapping[str, Figure]:
+    """Labels, complexity and, where it is known, prediction over the pair, by what each shows."""
+    over = f"over {pair[0].name} and {pair[1].name}"
+    figures = {f"labelled, suggested and failed inputs {over}": labels_map(landscape, pair)}
+    figures[f"local complexity of the candidates {over}"] = complexity_map(landscape, pair)
+    if landscape.prediction is not None:
+        figures[f"prediction at the candidates {over}"] = prediction_map(landscape, landscape.prediction, pair)
+    return figures
+
+
+def complexity_map(landscape: Landscape, pair: Pair) -> Figure:
+    """Candidates in the colour of their complexity, the largest on top."""
+    values = relative(landscape.complexity)
+    norm = logarithmic_scale(values)
+    figure, axes = _panel(pair, "complexity, median = 1")
+    ticks = logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0])))
+    _draw_values(axes, landscape, values, pair, norm, "magma").colorbar(
+        axes.collections[0], ax=axes, ticks=ticks, format="%.3g"
+    ).minorticks_off()
+    return figure
+
+
+def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair: Pair) -> Figure:
+    """Candidates in the colour of what is predicted for them."""
+    figure, axes = _panel(pair, "prediction")
+    _draw_values(axes, landscape, prediction, pair, Normalize(*np.quantile(prediction, [0.01, 0.99])), "cividis")
+    figure.colorbar(axes.collections[0], ax=axes)
+    return figure
+
+
+def labels_map(landscape: Landscape, pair: Pair) -> Figure:
+    """Labelled inputs coloured by their order, suggested ones as rings, failed ones as crosses, candidates in grey."""
+    figure, axes = _panel(pair, "labels in the order they were asked for")
+    axes.plot(*_places(landscape.points, pair), ".", color="0.85", markersize=1.5, zorder=0.0)
+    x, y = _places(landscape.labelled, pair)
+    turns = axes.scatter(x, y, c=np.arange(1, len(x) + 1), s=14.0, cmap="viridis", linewidths=0.0)
+    figure.colorbar(turns, ax=axes)
+    marks = {
+        f"{len(landscape.suggested)} to come": (landscape.suggested, "o", PREDICTION),
+        f"{len(landscape.failed)} failed": (landscape.failed, "x", FAILED),
+    }
+    for name, (points, mark, colour) in marks.items():
+        if len(points):
+            look = {"color": colour, "fillstyle": "none", "markersize": 5.0}
+            axes.plot(*_places(points, pair), mark, label=name, **look)
+    if len(landscape.suggested) + len(landscape.failed):
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    return figure
+
+
+def _panel(pair: Pair, title: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=SIZE, layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize="medium")
+    for which, variable in zip("xy", pair, strict=True):
+        name_axis(axes, which, variable)
+    return figure, axes
+
+
+def _draw_values(
+    axes: Axes, landscape: Landscape, values: Float[ndarray, " n"], pair: Pair, norm: Normalize, colours: str
+) -> Figure:
+    order = np.argsort(values)
+    x, y = _places(landscape.points[order], pair)
+    size = float(np.clip(6e4 / len(values), 1.5, 30.0))  # dots cover a panel about once
+    axes.scatter(x, y, c=values[order], s=size, cmap=colours, norm=norm, linewidths=0.0, rasterized=True)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def _places(points: Float[ndarray, "n d"], pair: Pair) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+    """Where points are drawn; those of a category next to each other."""
+    return _scattered(points, pair[0], seed=0), _scattered(points, pair[1], seed=1)
+
+
+def _scattered(points: Float[ndarray, "n d"], variable: Variable, seed: int) -> Float[ndarray, " n"]:
+    values = variable.at(points)
+    if not variable.levels:
+        return values
+    return np.asarray(values + np.random.default_rng(seed).uniform(-JITTER, JITTER, size=len(values)))
