@@ -134,4 +134,7 @@ def _interval(ends: tuple[float, float] | None) -> str | None:
 
 
 def _times(ratio: float | None) -> str | None:
-    return None if ratio is None else f"{ratio:.2g} ×"  # noqa: RUF001 - times
+    if ratio is None:
+        return None
+    digits = 2 if ratio < 1.0 else 1 if ratio < 100.0 else 0
+    return f"{ratio:.{digits}f} ×"  # noqa: RUF001 - times

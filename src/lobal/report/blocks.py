@@ -28,6 +28,7 @@ p { max-width: 46rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .25rem 1.1rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap;
          vertical-align: top; }
+th { white-space: normal; min-width: 3.5rem; vertical-align: bottom; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem;
            align-items: start; }
 figure { margin: 1rem 0; } figcaption { color: var(--quiet); font-size: .9rem; max-width: 46rem; }

@@ -98,7 +98,7 @@ def _limits(courses: Sequence[Course], least: float = 0.0) -> tuple[float, float
 
 
 def _figure(found: Dependence, limits: Sequence[tuple[float, float]], target: str) -> Figure:
-    figure = Figure(figsize=(4.4, 4.4), layout="constrained")
+    figure = Figure(figsize=(4.0, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     _draw(above, found, found.prediction, PREDICTION)
     above.set_ylabel(target)

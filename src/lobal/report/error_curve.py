@@ -38,7 +38,7 @@ def error_rounds(learner: ActiveLearner) -> tuple[Round, ...]:
 
 def error_curve_figure(rounds: tuple[Round, ...], target: str) -> Figure:
     """Errors against the number of labels on logarithmic axes, with a band of one standard error."""
-    figure = Figure(figsize=(6.0, 3.8), layout="constrained")
+    figure = Figure(figsize=(5.0, 3.5), layout="constrained")
     axes = figure.subplots()
     sizes = np.array([each.labels for each in rounds])
     errors = np.array([each.error for each in rounds])

@@ -18,13 +18,13 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
 from lobal.core.files import write_atomically
 from lobal.core.superior_density import superior_density
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.model import bandwidth_volume
+from lobal.report.axes import number_logarithmic
 
 Function: TypeAlias = Callable[[Float[ndarray, " n"]], Float[ndarray, " n"]]
 Draw: TypeAlias = Callable[[Axes], None]
@@ -182,9 +182,7 @@ def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$
     panels[-1, 0].set(xlabel=column, xlim=(X.min() - margin, X.max() + margin))
     if "log" in scales:
         panels[-1, 1].set(xlabel=f"{column} (logarithmic)", xlim=(np.quantile(X, LOG_START), X.max() + margin))
-        panels[-1, 1].xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        panels[-1, 1].xaxis.set_major_formatter("{x:g}")
-        panels[-1, 1].xaxis.set_minor_formatter(NullFormatter())
+        number_logarithmic(panels[-1, 1].xaxis)
     return figure
 
 

@@ -198,7 +198,7 @@ class Page:
                 yield details_block(f"{pair[0].name} and {pair[1].name}", [figures_block(figures)])
             return
         for output in self.outputs:
-            figure = bandwidth_figure({output.name: output.model}, output.X, output.y, column=self.variables[0].label)
+            figure = bandwidth_figure({"prediction": output.model}, output.X, output.y, column=self.variables[0].label)
             yield figure_block(figure, LINE_CAPTION)
         yield figure_block(training_histogram_figure(self.landscape), HISTOGRAM_CAPTION)
 

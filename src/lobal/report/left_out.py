@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
 from scipy.stats import norm
@@ -58,26 +59,31 @@ def left_out(model: MixtureRegressor, X: Float[ndarray, "n d"], y: Float[ndarray
 
 def agreement_figure(labels: LeftOut, names: Mapping[int, str], target: str) -> Figure:
     """Measured labels against their predictions from all others; outliers by name."""
-    figure = Figure(figsize=(5.2, 4.6), layout="constrained")
+    figure = Figure(figsize=(5.0, 4.6), layout="constrained")
     axes = figure.subplots()
     ends = [min(labels.measured.min(), labels.mean.min()), max(labels.measured.max(), labels.mean.max())]
     axes.plot(ends, ends, color=TRUTH, linewidth=0.8, zorder=0.0, label="equal")
-    look = {"fmt": "o", "markersize": 3.5, "markeredgewidth": 0.0, "elinewidth": 0.6}
+    look = {"fmt": "o", "markersize": 3.5, "markeredgewidth": 0.0, "elinewidth": 0.5}
     usual = np.setdiff1d(np.arange(len(labels.mean)), labels.outliers)
     for rows, colour, name in ((usual, DATA, "labels"), (labels.outliers, PREDICTION, "contradict the others")):
         if len(rows):
             spread = 2.0 * labels.std[rows]
             axes.errorbar(labels.mean[rows], labels.measured[rows], xerr=spread, color=colour, label=name, **look)
-    for row in _farthest(labels)[:MOST_NAMED]:
-        right = labels.mean[row] > sum(ends) / 2.0
-        place = {"xytext": (-5, 4) if right else (5, 4), "ha": "right" if right else "left"}
-        text = names.get(int(row), f"label {row}").replace("$", r"\$")
-        position = (float(labels.mean[row]), float(labels.measured[row]))
-        axes.annotate(text, position, textcoords="offset points", fontsize="small", **place)
+    _name_outliers(axes, labels, names, room=0.045 * (ends[1] - ends[0]))
     axes.set(xlabel=f"{target}, predicted from all other labels", ylabel=f"{target}, measured")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize="small")
     return figure
+
+
+def _name_outliers(axes: Axes, labels: LeftOut, names: Mapping[int, str], room: float) -> None:
+    """Names beside the outliers, each with room above the one below it."""
+    rows = sorted(_farthest(labels)[:MOST_NAMED].tolist(), key=lambda row: float(labels.measured[row]))
+    height = -np.inf
+    for row in rows:
+        height = max(float(labels.measured[row]) + 0.3 * room, height + room)
+        text = names.get(row, f"label {row}").replace("$", r"\$")
+        axes.annotate(text, (float(labels.mean[row]), height), xytext=(6, 0), textcoords="offset points", size="small")
 
 
 def _farthest(labels: LeftOut) -> Int[ndarray, " k"]:
@@ -118,8 +124,16 @@ def ranks_figure(labels: LeftOut) -> Figure:
 
 
 def coverage_sentence(labels: LeftOut) -> str:
-    """What the intervals of three levels contain, in words."""
-    found = [
-        f"{100.0 * labels.coverage(level):.0f}% lie within their {100.0 * level:.0f}% intervals" for level in LEVELS
-    ]
-    return f"Of the {len(labels.mean)} labels, each predicted from all others, {', '.join(found[:-1])} and {found[-1]}."
+    """What the intervals of three levels contain, in words, and what to make of it."""
+    found = [f"{labels.coverage(level):.0%} lie within their {level:.0%} intervals" for level in LEVELS]
+    counted = f"{', '.join(found[:-1])} and {found[-1]}"
+    return f"Of the {len(labels.mean)} labels, each predicted from all others, {counted}: {_judgement(labels)}."
+
+
+def _judgement(labels: LeftOut) -> str:
+    """Whether any level is missed by more than two standard errors, and how."""
+    n = len(labels.mean)
+    scores = [(labels.coverage(level) - level) / np.sqrt(level * (1.0 - level) / n) for level in LEVELS]
+    if min(scores) < -2.0:
+        return "intervals are too narrow, by more than chance"
+    return "intervals are on the safe side" if max(scores) > 2.0 else "as promised, within chance"

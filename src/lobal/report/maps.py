@@ -13,11 +13,10 @@ from numpy import ndarray
 from lobal.report.axes import logarithmic_scale, logarithmic_ticks, name_axis, relative
 from lobal.report.campaign_figures import FAILED, Landscape
 from lobal.report.figures import PREDICTION
-from lobal.report.variables import Variable, telling_variables
+from lobal.report.variables import MOST_DISTINCT, Variable, telling_variables
 
-COMPLEXITY = "local complexity (LFC), median = 1"
-SIZE = (5.0, 4.1)
-JITTER = 0.28  # how far points of a category are moved sideways at most, so that they do not hide each other
+SIZE = (4.3, 3.9)
+JITTER = 0.28  # of the step from value to value: how far points of few values are moved, so as not to hide each other
 MOST_MAPPED = 4  # variables whose pairs are all mapped
 
 Pair = tuple[Variable, Variable]
@@ -44,11 +43,10 @@ def complexity_map(landscape: Landscape, pair: Pair) -> Figure:
     """Candidates in the colour of their complexity, the largest on top."""
     values = relative(landscape.complexity)
     norm = logarithmic_scale(values)
-    figure, axes = _panel(pair, "complexity, median = 1")
+    figure, axes = _panel(pair, "local complexity, median = 1")
+    _draw_values(axes, landscape, values, pair, norm, "magma")
     ticks = logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0])))
-    _draw_values(axes, landscape, values, pair, norm, "magma").colorbar(
-        axes.collections[0], ax=axes, ticks=ticks, format="%.3g"
-    ).minorticks_off()
+    figure.colorbar(axes.collections[0], ax=axes, ticks=ticks, format="%.3g").minorticks_off()
     return figure
 
 
@@ -62,9 +60,9 @@ def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair:
 
 def labels_map(landscape: Landscape, pair: Pair) -> Figure:
     """Labelled inputs coloured by their order, suggested ones as rings, failed ones as crosses, candidates in grey."""
-    figure, axes = _panel(pair, "labels in the order they were asked for")
-    axes.plot(*_places(landscape.points, pair), ".", color="0.85", markersize=1.5, zorder=0.0)
-    x, y = _places(landscape.labelled, pair)
+    figure, axes = _panel(pair, "labels by their order")
+    axes.plot(*_places(landscape, landscape.points, pair), ".", color="0.85", markersize=1.5, zorder=0.0)
+    x, y = _places(landscape, landscape.labelled, pair)
     turns = axes.scatter(x, y, c=np.arange(1, len(x) + 1), s=14.0, cmap="viridis", linewidths=0.0)
     figure.colorbar(turns, ax=axes)
     marks = {
@@ -74,7 +72,7 @@ def labels_map(landscape: Landscape, pair: Pair) -> Figure:
     for name, (points, mark, colour) in marks.items():
         if len(points):
             look = {"color": colour, "fillstyle": "none", "markersize": 5.0}
-            axes.plot(*_places(points, pair), mark, label=name, **look)
+            axes.plot(*_places(landscape, points, pair), mark, label=name, **look)
     if len(landscape.suggested) + len(landscape.failed):
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
@@ -91,23 +89,26 @@ def _panel(pair: Pair, title: str) -> tuple[Figure, Axes]:
 
 def _draw_values(
     axes: Axes, landscape: Landscape, values: Float[ndarray, " n"], pair: Pair, norm: Normalize, colours: str
-) -> Figure:
+) -> None:
     order = np.argsort(values)
-    x, y = _places(landscape.points[order], pair)
+    x, y = _places(landscape, landscape.points[order], pair)
     size = float(np.clip(6e4 / len(values), 1.5, 30.0))  # dots cover a panel about once
     axes.scatter(x, y, c=values[order], s=size, cmap=colours, norm=norm, linewidths=0.0, rasterized=True)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure
 
 
-def _places(points: Float[ndarray, "n d"], pair: Pair) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
-    """Where points are drawn; those of a category next to each other."""
-    return _scattered(points, pair[0], seed=0), _scattered(points, pair[1], seed=1)
+def _places(
+    landscape: Landscape, points: Float[ndarray, "n d"], pair: Pair
+) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+    """Where points are drawn; those of a variable with few values next to each other."""
+    x, y = (
+        variable.at(points) + _jitter(variable.at(landscape.points), len(points), seed)
+        for seed, variable in enumerate(pair)
+    )
+    return x, y
 
 
-def _scattered(points: Float[ndarray, "n d"], variable: Variable, seed: int) -> Float[ndarray, " n"]:
-    values = variable.at(points)
-    if not variable.levels:
-        return values
-    return np.asarray(values + np.random.default_rng(seed).uniform(-JITTER, JITTER, size=len(values)))
+def _jitter(values: Float[ndarray, " n"], count: int, seed: int) -> Float[ndarray, " count"]:
+    """Random moves that leave values apart; none if there are many."""
+    distinct = np.unique(values)
+    step = np.diff(distinct).min() if 1 < len(distinct) <= MOST_DISTINCT else 0.0
+    return np.random.default_rng(seed).uniform(-JITTER, JITTER, size=count) * step

@@ -11,6 +11,7 @@ from lobal.report.savings import expectation
 
 LITTLE_GAIN = 0.05  # of the error, from twice the labels: as in `lobal.stopping.flattened`
 NEAR_NOISE = 1.1  # errors below so many standard deviations of the noise are mostly noise
+MOST_DIGITS = 5  # after the point; smaller numbers are written with powers of ten
 NO_MODEL = "too few labels for a model yet: the next points do not depend on the labels"
 
 CAUTION = (
@@ -58,8 +59,17 @@ def error_now(rounds: Sequence[Round], name: str, target: str) -> str:
     if not rounds:
         return "not known yet: a model needs ten labels"
     now = rounds[-1]
-    known = f"{now.error:.3g}" + ("" if now.standard_error is None else f" ± {now.standard_error:.2g}")
-    return f"{known} (root mean squared {name} of {target}, noise of the labels included)"
+    return f"{with_standard_error(now.error, now.standard_error)} (root mean squared {name} of {target}, noise of the labels included)"
+
+
+def with_standard_error(value: float, error: float | None) -> str:
+    """A value with as many digits as its standard error allows, which has two."""
+    if error is None or not 0.0 < error < math.inf:
+        return f"{value:.3g}"
+    digits = 1 - math.floor(math.log10(error))
+    if not 0 <= digits <= MOST_DIGITS:
+        return f"{value:.3g} ± {error:.2g}"
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 def error_trend(rounds: Sequence[Round]) -> str:
