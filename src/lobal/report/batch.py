@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -85,9 +85,9 @@ def _share(learner: ActiveLearner, candidate: int) -> str:
     return CHECK if step.indices.index(candidate) < step.check else SPREAD
 
 
-def _known(learner: ActiveLearner, batch: Pending) -> dict[str, Sequence[object]]:
+def _known(learner: ActiveLearner, batch: Pending) -> dict[str, Sequence[Any]]:
     """Fields of the rows that follow from labels and model."""
-    found: dict[str, Sequence[object]] = {}
+    found: dict[str, Sequence[Any]] = {}
     labels = learner.labelled
     if len(labels.y) > 1 and labels.y.ndim == 1:
         rows, distance = nearest_labels(learner, batch.model_inputs)

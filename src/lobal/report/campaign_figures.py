@@ -120,7 +120,7 @@ def draw_curve(axes: Axes, curve: Curve, **look: Any) -> Float[ndarray, " sizes"
 def training_histogram_figure(landscape: Landscape) -> Figure:
     """One column: histogram of labelled and suggested inputs, with training density and superior density."""
     x, labelled, suggested = (part[:, 0] for part in (landscape.points, landscape.labelled, landscape.suggested))
-    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(5.0, 4.0), layout="constrained")
     axes = figure.subplots()
     number = len(labelled) + len(suggested)
     bins = np.linspace(x.min(), x.max(), 1 + int(np.clip(1.5 * number**0.5, 8, 80)))
@@ -137,12 +137,12 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
     order = np.argsort(x, kind="stable")
     for values, colour, name in (
         (landscape.training_density, TRUTH, "training density $p_k$"),
-        (landscape.superior_density, PREDICTION, "superior training\ndensity"),
+        (landscape.superior_density, PREDICTION, "superior training density"),
     ):
         area = trapezoid(values[order], x[order])
         axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
     axes.set(xlabel=landscape.variables[0].label, ylabel="density", ylim=(0.0, None))
     axes.margins(x=0.01)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small")
     return figure

@@ -15,7 +15,7 @@ from lobal.report.axes import name_axis, number_logarithmic
 from lobal.report.figures import ACCENT, PREDICTION
 from lobal.report.variables import MOST_DISTINCT, Variable
 
-SAMPLE, STEPS = 128, 21  # candidates, and values of the variable that each is given
+SAMPLE, STEPS = 100, 41  # candidates, and values of the variable that each is given
 BAND = (0.1, 0.9)  # quantiles over the candidates
 
 

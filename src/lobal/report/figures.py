@@ -116,7 +116,7 @@ def overview_figure(
     rows: list[Draw] = [
         partial(draw_prediction, fitted=fitted, X=X, y=y, truth=truth),
         partial(_draw_gate, fitted=fitted),
-        partial(_draw_bandwidth, profiles={"LOB": fitted}),
+        partial(draw_bandwidth, profiles={"LOB": fitted}),
         partial(_draw_densities, fitted=fitted),
     ]
     return rows_figure(X, rows)
@@ -144,7 +144,7 @@ def bandwidth_figure(
         X,
         [
             partial(draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
-            partial(_draw_bandwidth, profiles=profiles),
+            partial(draw_bandwidth, profiles=profiles),
         ],
         column,
     )
@@ -163,9 +163,14 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     write_atomically(target, content.getvalue())
 
 
+def scales_of(X: Float[ndarray, "n 1"]) -> tuple[str, ...]:
+    """The axes to show inputs on: a logarithmic one too, for positive inputs across a decade."""
+    return ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
+
+
 def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$x$") -> Figure:
     """One row per drawing, with a linear x axis and, for positive inputs across a decade, also a logarithmic one."""
-    scales = ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
+    scales = scales_of(X)
     figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(scales), squeeze=False, sharex="col", sharey="row")
     for draw, line in zip(rows, panels, strict=True):
@@ -216,7 +221,8 @@ def _draw_gate(axes: Axes, fitted: Profile) -> None:
     axes.set_ylabel("gate $G(x)$")
 
 
-def _draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
+def draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
+    """Local bandwidths of all profiles, and those of their experts in grey."""
     for (name, fitted), colour in zip(profiles.items(), LINES, strict=False):
         axes.plot(fitted.points[:, 0], fitted.local_bandwidth, color=colour, linewidth=1.2, label=name)
         for width in fitted.bandwidths:

@@ -30,7 +30,7 @@ from lobal.report.blocks import (
 from lobal.report.campaign_figures import Landscape, landscape, training_histogram_figure
 from lobal.report.error_curve import Round, error_curve_figure, error_rounds
 from lobal.report.failures import failure_blocks
-from lobal.report.figures import bandwidth_figure
+from lobal.report.line import line_figures
 from lobal.report.maps import map_figures, telling_pairs
 from lobal.report.model_sections import Output, agreement_blocks, calibration_blocks, dependence_blocks
 from lobal.report.record import record_blocks
@@ -49,7 +49,7 @@ HISTOGRAM_CAPTION = (
 )
 MAP_CAPTION = (
     "The two variables that the local complexity depends on most; dots are candidates, and labels are most useful "
-    "where complexity is bright. Other pairs are below."
+    "where complexity is bright."
 )
 CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error."
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
@@ -198,8 +198,8 @@ class Page:
                 yield details_block(f"{pair[0].name} and {pair[1].name}", [figures_block(figures)])
             return
         for output in self.outputs:
-            figure = bandwidth_figure({"prediction": output.model}, output.X, output.y, column=self.variables[0].label)
-            yield figure_block(figure, LINE_CAPTION)
+            names = {"column": self.variables[0].label, "target": output.name}
+            yield figures_block(line_figures(output.model, output.X, output.y, **names), LINE_CAPTION)
         yield figure_block(training_histogram_figure(self.landscape), HISTOGRAM_CAPTION)
 
     def dependence(self) -> Iterator[str]:

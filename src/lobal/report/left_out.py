@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,7 +12,7 @@ from numpy import ndarray
 from scipy.stats import norm
 
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.figures import ACCENT, DATA, PREDICTION, TRUTH
+from lobal.report.figures import DATA, PREDICTION, TRUTH
 
 LEVELS = (0.5, 0.8, 0.95)  # of intervals
 MOST_NAMED = 12  # outliers with a name in the figure; more would hide each other
@@ -63,7 +63,7 @@ def agreement_figure(labels: LeftOut, names: Mapping[int, str], target: str) -> 
     axes = figure.subplots()
     ends = [min(labels.measured.min(), labels.mean.min()), max(labels.measured.max(), labels.mean.max())]
     axes.plot(ends, ends, color=TRUTH, linewidth=0.8, zorder=0.0, label="equal")
-    look = {"fmt": "o", "markersize": 3.5, "markeredgewidth": 0.0, "elinewidth": 0.5}
+    look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "markeredgewidth": 0.0, "elinewidth": 0.5}
     usual = np.setdiff1d(np.arange(len(labels.mean)), labels.outliers)
     for rows, colour, name in ((usual, DATA, "labels"), (labels.outliers, PREDICTION, "contradict the others")):
         if len(rows):
@@ -114,10 +114,15 @@ def ranks_figure(labels: LeftOut) -> Figure:
     figure = Figure(figsize=(4.4, 3.8), layout="constrained")
     axes = figure.subplots()
     n, bins = len(labels.mean), BINS[len(labels.mean) >= FEW]
-    axes.hist(labels.ranks, bins=list(np.linspace(0.0, 1.0, bins + 1)), color=ACCENT, edgecolor="white")
+    axes.hist(labels.ranks, bins=list(np.linspace(0.0, 1.0, bins + 1)), color=DATA, edgecolor="white")
     even, chance = n / bins, 2.0 * np.sqrt(n / bins * (1.0 - 1.0 / bins))
-    axes.axhspan(max(even - chance, 0.0), even + chance, color="0.8", alpha=0.5, linewidth=0.0)
-    axes.axhline(even, color=TRUTH, linewidth=0.8)
+    axes.axhline(even, color=TRUTH, linewidth=0.8, label="even")
+    for height in (max(even - chance, 0.0), even + chance):
+        axes.axhline(
+            height, color=TRUTH, linewidth=0.8, linestyle=":", label="chance, 2 std. err." if height > even else None
+        )
+    axes.set_ylim(top=1.3 * axes.get_ylim()[1])
+    axes.legend(frameon=False, fontsize="small", loc="upper left", ncols=2)
     axes.set(xlabel="place of the label in its prediction", ylabel="labels", xlim=(0, 1))
     axes.spines[["top", "right"]].set_visible(False)
     return figure

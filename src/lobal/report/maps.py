@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -71,7 +72,7 @@ def labels_map(landscape: Landscape, pair: Pair) -> Figure:
     }
     for name, (points, mark, colour) in marks.items():
         if len(points):
-            look = {"color": colour, "fillstyle": "none", "markersize": 5.0}
+            look: dict[str, Any] = {"color": colour, "fillstyle": "none", "markersize": 5.0}
             axes.plot(*_places(landscape, points, pair), mark, label=name, **look)
     if len(landscape.suggested) + len(landscape.failed):
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")

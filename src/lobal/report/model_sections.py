@@ -33,10 +33,10 @@ DEPENDENCE_CAPTION = (
     "together are shown too. The variable that prediction and complexity depend on most comes first."
 )
 CALIBRATION_CAPTION = (
-    "Left: the share of labels that lie within intervals of every probability; above the line intervals are wider than "
-    "they need be, below it they are too narrow. Right: where labels lie in the normal distributions predicted for "
+    "First: the share of labels that lie within intervals of every probability; above the line intervals are wider "
+    "than they need be, below it they are too narrow. Second: where labels lie in the normal distributions predicted for "
     "them from all others; bars of equal height mean that these are right, high bars at the ends that they are too "
-    "narrow, high bars in the middle that they are too wide. Grey: what chance allows."
+    "narrow, high bars in the middle that they are too wide."
 )
 
 

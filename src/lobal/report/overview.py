@@ -48,9 +48,9 @@ def counts(learner: ActiveLearner) -> str:
 
 def error_name(learner: ActiveLearner) -> str:
     """What the error is that the model gives of itself."""
-    is_left_out = isinstance(learner.model, MixtureRegressor) and learner.fitted is not None
-    if is_left_out and learner.fitted.standard_error is not None and not learner.has_validation:
-        return "leave-one-out error"
+    fitted = learner.fitted
+    if fitted is None or (isinstance(fitted.model, MixtureRegressor) and fitted.standard_error is not None):
+        return "error of the validation labels" if learner.has_validation else "leave-one-out error"
     return "validation error"
 
 
@@ -59,7 +59,8 @@ def error_now(rounds: Sequence[Round], name: str, target: str) -> str:
     if not rounds:
         return "not known yet: a model needs ten labels"
     now = rounds[-1]
-    return f"{with_standard_error(now.error, now.standard_error)} (root mean squared {name} of {target}, noise of the labels included)"
+    known = with_standard_error(now.error, now.standard_error)
+    return f"{known} (root mean squared {name} of {target}, noise of the labels included)"
 
 
 def with_standard_error(value: float, error: float | None) -> str:
