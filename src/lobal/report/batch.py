@@ -1,7 +1,7 @@
 """The points to label next as a table, with what is known about each."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -16,6 +16,7 @@ from lobal.report.campaign_figures import inputs_of
 from lobal.report.variables import Variable
 
 LEVEL = 0.95  # probability of the intervals
+MOST_SHOWN = 6  # outputs of a label in one cell
 START, CHECK, SPREAD = "start", "check", "spread"  # why a point was asked for
 SHARES = {
     START: "start: chosen before there was a model, evenly",
@@ -26,6 +27,14 @@ SHARES = {
 Naming = Callable[[int], str]  # of candidates
 
 
+class Prediction(NamedTuple):
+    """What is predicted for one output, and the interval that contains it with a probability of 95%."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class BatchRow:
@@ -34,8 +43,7 @@ class BatchRow:
     name: str | None
     inputs: tuple[object, ...]  # one for each variable
     share: str  # check, spread or start
-    prediction: float | None = None
-    interval: tuple[float, float] | None = None
+    predictions: Mapping[str, Prediction] = field(default_factory=dict)  # by output
     nearest: str | None = None  # the nearest label
     distance: float | None = None  # to it, in units of the usual distance between labels
     complexity: float | None = None  # relative to the median of the candidates
@@ -59,19 +67,29 @@ def last_batch(learner: ActiveLearner) -> Pending:
     return Pending(pending[rows], candidates[rows], learner.candidates.model_inputs(candidates[rows], inputs[rows]))
 
 
-def batch_rows(learner: ActiveLearner, variables: Sequence[Variable], naming: Naming) -> list[BatchRow]:
-    """What is known about every pending point of the last step, in the order they were asked for."""
+def batch_rows(
+    learner: ActiveLearner,
+    variables: Sequence[Variable],
+    naming: Naming,
+    models: Mapping[str, MixtureRegressor],
+) -> list[BatchRow]:
+    """What is known about every pending point of the last step, in the order they were asked for.
+
+    `models` are those of the outputs by name.
+    """
     batch = last_batch(learner)
     if not len(batch.candidates):
         return []
     places = inputs_of(learner, batch.points)
     values = np.stack([variable.at(places) for variable in variables], axis=1)
     known = _known(learner, batch)
+    predictions = {name: _predictions(model, batch.model_inputs) for name, model in models.items()}
     return [
         BatchRow(
             name=None if learner.is_box else naming(int(candidate)),
             inputs=tuple(variable.shown(value) for variable, value in zip(variables, values[row], strict=True)),
             share=_share(learner, int(candidate)),
+            predictions={name: each[row] for name, each in predictions.items()},
             **{name: each[row] for name, each in known.items()},
         )
         for row, candidate in enumerate(batch.candidates)
@@ -89,16 +107,19 @@ def _known(learner: ActiveLearner, batch: Pending) -> dict[str, Sequence[Any]]:
     """Fields of the rows that follow from labels and model."""
     found: dict[str, Sequence[Any]] = {}
     labels = learner.labelled
-    if len(labels.y) > 1 and labels.y.ndim == 1:
+    if len(labels.y) > 1 and labels.y[0].size <= MOST_SHOWN:
         rows, distance = nearest_labels(learner, batch.model_inputs)
-        found |= {"nearest": [cell_text(float(y)) for y in labels.y[rows]], "distance": distance.tolist()}
+        found["nearest"] = [", ".join(map(cell_text, np.atleast_1d(y).tolist())) for y in labels.y[rows]]
+        found["distance"] = distance.tolist()
     if learner.fitted is not None:
         complexity = learner.local_complexity()
         found["complexity"] = (complexity[batch.candidates] / np.median(complexity)).tolist()
-    if isinstance(learner.model, MixtureRegressor):
-        mean, lower, upper = learner.model.predict(batch.model_inputs, return_interval=LEVEL)
-        found |= {"prediction": mean.tolist(), "interval": list(zip(lower.tolist(), upper.tolist(), strict=True))}
     return found
+
+
+def _predictions(model: MixtureRegressor, X: ndarray) -> list[Prediction]:
+    columns = (part.tolist() for part in model.predict(X, return_interval=LEVEL))
+    return [Prediction(*values) for values in zip(*columns, strict=True)]
 
 
 def nearest_labels(learner: ActiveLearner, X: ndarray) -> tuple[Int[ndarray, " n"], Float[ndarray, " n"]]:
@@ -113,13 +134,15 @@ def nearest_labels(learner: ActiveLearner, X: ndarray) -> tuple[Int[ndarray, " n
     return row.cpu().numpy(), distance.cpu().numpy()
 
 
-def batch_table(rows: Sequence[BatchRow], variables: Sequence[Variable], target: str) -> str:
+def batch_table(rows: Sequence[BatchRow], variables: Sequence[Variable]) -> str:
     """The points as a table; columns that nothing is known for are left out."""
     columns: dict[str, list[object]] = {"point": [row.name for row in rows]}
     columns |= {variable.name: [row.inputs[j] for row in rows] for j, variable in enumerate(variables)}
+    for name in rows[0].predictions:
+        found = [row.predictions[name] for row in rows]
+        columns[f"{name}, predicted"] = [each.mean for each in found]
+        columns[f"{name}, {LEVEL:.0%} interval"] = [f"{each.lower:.4g} to {each.upper:.4g}" for each in found]
     columns |= {
-        f"{target} predicted": [row.prediction for row in rows],
-        f"{LEVEL:.0%} interval": [_interval(row.interval) for row in rows],
         "nearest label": [row.nearest for row in rows],
         "distance to it": [_times(row.distance) for row in rows],
         "complexity": [_times(row.complexity) for row in rows],
@@ -127,10 +150,6 @@ def batch_table(rows: Sequence[BatchRow], variables: Sequence[Variable], target:
     }
     kept = {name: column for name, column in columns.items() if any(cell is not None for cell in column)}
     return table_block(kept, zip(*kept.values(), strict=True))
-
-
-def _interval(ends: tuple[float, float] | None) -> str | None:
-    return None if ends is None else f"{ends[0]:.4g} to {ends[1]:.4g}"
 
 
 def _times(ratio: float | None) -> str | None:

@@ -141,6 +141,9 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
     ):
         area = trapezoid(values[order], x[order])
         axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
+    if len(landscape.failed):
+        failed = landscape.failed[:, 0]
+        axes.plot(failed, np.zeros(len(failed)), "x", color=FAILED, clip_on=False, label=f"failed, {len(failed)}")
     axes.set(xlabel=landscape.variables[0].label, ylabel="density", ylim=(0.0, None))
     axes.margins(x=0.01)
     axes.spines[["top", "right"]].set_visible(False)

@@ -14,7 +14,6 @@ from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
 from lobal.core.files import write_atomically
-from lobal.mixture.estimator import MixtureRegressor
 from lobal.report import overview
 from lobal.report.batch import SHARES, batch_rows, batch_table
 from lobal.report.blocks import (
@@ -32,7 +31,7 @@ from lobal.report.error_curve import Round, error_curve_figure, error_rounds
 from lobal.report.failures import failure_blocks
 from lobal.report.line import line_figures
 from lobal.report.maps import map_figures, telling_pairs
-from lobal.report.model_sections import Output, agreement_blocks, calibration_blocks, dependence_blocks
+from lobal.report.model_sections import Output, agreement_blocks, calibration_blocks, dependence_blocks, mixtures_of
 from lobal.report.record import record_blocks
 from lobal.report.savings import Savings
 from lobal.report.variables import Variable, variables_of
@@ -54,8 +53,8 @@ MAP_CAPTION = (
 CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error."
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
 NEAREST = (
-    "The distance to the nearest label is in units of the usual distance from label to label, the complexity in units "
-    "of its median over the candidates."
+    "The distance to the nearest label is in units of the usual distance from label to label; the complexity, once "
+    "there is a model, in units of its median over the candidates."
 )
 
 
@@ -125,13 +124,13 @@ class Page:
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
         """The models of all outputs; none where they are no mixtures, or there is none yet."""
-        learner = self.learner
-        if not isinstance(learner.model, MixtureRegressor):
-            return ()
-        X, y = (np.asarray(values, dtype=np.float64) for values in learner.labelled[:2])
-        numbers = range(len(y)) if learner.is_box else learner.labelled.candidate.tolist()
-        names = tuple(f"label {n}" if learner.is_box else self.name(n) for n in numbers)
-        return (Output(name=self.target, model=learner.model, X=X, y=y, label_names=names, variables=self.variables),)
+        learner, X = self.learner, np.asarray(self.learner.labelled.X)
+        numbers = range(len(X)) if learner.is_box else learner.labelled.candidate.tolist()
+        names = np.array([f"label {n}" if learner.is_box else self.name(n) for n in numbers])
+        return tuple(
+            Output.of(name, model, X, y, label_names=names, variables=self.variables)
+            for name, model, y in mixtures_of(learner, self.target)
+        )
 
     @cached_property
     def landscape(self) -> Landscape:
@@ -166,14 +165,14 @@ class Page:
 
     def batch(self) -> Iterator[str]:
         """The points of the last step that have no label yet."""
-        rows = batch_rows(self.learner, self.variables, self.name)
+        models = {output.name: output.model for output in self.outputs}
+        rows = batch_rows(self.learner, self.variables, self.name, models)
         if not rows:
             return
-        yield batch_table(rows, self.variables, self.target)
+        yield batch_table(rows, self.variables)
         shares = {row.share for row in rows}
         yield from (text_block(f"{words}.") for share, words in SHARES.items() if share in shares)
-        if self.learner.fitted is not None:
-            yield text_block(NEAREST)
+        yield text_block(NEAREST)
 
     def curve(self) -> Iterator[str]:
         """The error of every model."""

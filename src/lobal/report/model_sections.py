@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from lobal.active.learner import ActiveLearner
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.blocks import figure_block, figures_block, table_block, text_block
 from lobal.report.dependence import dependence_figures, dependences
@@ -34,8 +36,8 @@ DEPENDENCE_CAPTION = (
 )
 CALIBRATION_CAPTION = (
     "First: the share of labels that lie within intervals of every probability; above the line intervals are wider "
-    "than they need be, below it they are too narrow. Second: where labels lie in the normal distributions predicted for "
-    "them from all others; bars of equal height mean that these are right, high bars at the ends that they are too "
+    "than they need be, below it they are too narrow. Second: where labels lie in the normal distributions predicted "
+    "for them from all others; bars of equal height mean that these are right, high bars at the ends that they are too "
     "narrow, high bars in the middle that they are too wide."
 )
 
@@ -52,10 +54,32 @@ class Output:
     label_names: tuple[str, ...]  # of the n labels
     variables: tuple[Variable, ...]
 
-    @property
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        model: MixtureRegressor,
+        X: ndarray,
+        y: Float[ndarray, " n"],
+        *,
+        label_names: ndarray,
+        variables: tuple[Variable, ...],
+    ) -> "Output":
+        """The output with the labels that it has; others are NaN."""
+        rows = np.flatnonzero(np.isfinite(y))
+        inputs, names = np.asarray(X[rows], dtype=np.float64), tuple(label_names[rows].tolist())
+        return cls(name=name, model=model, X=inputs, y=y[rows], label_names=names, variables=variables)
+
+    @cached_property
     def left_out(self) -> LeftOut | None:
         """Every label predicted from all others; none where the model does not know."""
         return left_out(self.model, self.X, self.y)
+
+
+def mixtures_of(learner: ActiveLearner, target: str) -> Iterator[tuple[str, MixtureRegressor, Float[ndarray, " n"]]]:
+    """Name, model and labels of every output that has a mixture; none for other models, or before there is one."""
+    if isinstance(learner.model, MixtureRegressor):
+        yield target, learner.model, np.asarray(learner.labelled.y, dtype=np.float64)
 
 
 def agreement_blocks(output: Output, labels: LeftOut | None) -> Iterator[str]:

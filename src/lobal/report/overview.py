@@ -12,7 +12,7 @@ from lobal.report.savings import expectation
 LITTLE_GAIN = 0.05  # of the error, from twice the labels: as in `lobal.stopping.flattened`
 NEAR_NOISE = 1.1  # errors below so many standard deviations of the noise are mostly noise
 MOST_DIGITS = 5  # after the point; smaller numbers are written with powers of ten
-NO_MODEL = "too few labels for a model yet: the next points do not depend on the labels"
+NO_MODEL = "Too few labels for a model yet: the next points do not depend on the labels."
 
 CAUTION = (
     "The share of the labels that following the local complexity saves, for the same error, against points that follow "
@@ -76,7 +76,7 @@ def with_standard_error(value: float, error: float | None) -> str:
 def error_trend(rounds: Sequence[Round]) -> str:
     """How the error has changed since the round before, and since the first."""
     if len(rounds) < 2:
-        return "one round so far: no trend yet"
+        return "no trend yet: it takes the models of two rounds"
     (first, before), now = (rounds[0], rounds[-2]), rounds[-1]
     since = f"{_change(before, now)} since the round before ({before.error:.3g} at {before.labels} labels)"
     if len(rounds) == 2:
