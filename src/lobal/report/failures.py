@@ -34,7 +34,7 @@ def failure_blocks(learner: ActiveLearner, variables: Sequence[Variable], names:
     )
 
 
-def _extent(variable: Variable, *groups: Float[ndarray, "n d"]) -> list[object]:
+def _extent(variable: Variable, *groups: Float[ndarray, "_ d"]) -> list[object]:
     """Lowest, median and highest value in each group; the most frequent level of a category instead."""
     cells: list[object] = [variable.name]
     for points in groups:
