@@ -133,7 +133,7 @@ def test_a_report_counts_labels_and_what_became_of_other_points(tmp_path: Path) 
     learner.tell(learner.pending[:2], [np.nan, np.nan])
     campaign_report(learner, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert '<p class="lead">30 labels so far, 3 to come, 2 failed; 80 candidates with one input column.</p>' in page
+    assert '<p class="lead">30 labels so far, 3 to come, 2 failed; 80 candidates with one input.</p>' in page
 
 
 def test_settings_are_those_that_are_not_by_default_and_functions_are_called_so(tmp_path: Path) -> None:

@@ -53,3 +53,16 @@ def test_maps_can_be_drawn_of_columns_that_do_not_vary() -> None:
     constant = replace(place, points=np.ones((200, 3)), complexity=np.ones(200), prediction=np.ones(200))
     for figure in map_figures(constant, telling_pairs(constant)[0]).values():
         figure.draw_without_rendering()
+
+
+def test_where_the_complexity_hardly_varies_the_prediction_counts() -> None:
+    place = replace(invented_landscape(3, n=2000), complexity=np.linspace(1.0, 1.05, 2000))
+    assert telling_pairs(place)[0][0].name == "column 0"
+
+
+def test_the_ticks_of_a_logarithmic_variable_are_those_of_its_values() -> None:
+    place = invented_landscape(2)
+    rate = Variable(name="rate", columns=(0,), logarithmic=True, values=lambda X: 10.0 ** (4.0 * X[:, 0]))
+    figures = map_figures(replace(place, variables=(rate, place.variables[1])), (rate, place.variables[1]))
+    for figure in figures.values():
+        assert {100.0, 1000.0} <= set(figure.axes[0].get_xticks())

@@ -12,7 +12,7 @@ from lobal.report.variables import Variable
 
 FEWEST_TICKS = 3  # a readable scale has at least so many
 LONGEST_LEVEL = 14  # characters of a category's name on an axis
-MOST_CHARACTERS = 40  # of all names side by side
+MOST_CHARACTERS = 24  # of all names side by side
 
 
 def relative(values: Float[ndarray, " n"]) -> Float[ndarray, " n"]:

@@ -31,7 +31,7 @@ th, td { padding: .25rem 1.1rem .25rem 0; border-bottom: 1px solid var(--line); 
 th { white-space: normal; min-width: 3.5rem; vertical-align: bottom; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem;
            align-items: start; }
-figure { margin: 1rem 0; } figcaption { color: var(--quiet); font-size: .9rem; max-width: 46rem; }
+figure { margin: 1rem 0; } figcaption { margin-top: .5rem; color: var(--quiet); font-size: .9rem; max-width: 46rem; }
 img { max-width: 100%; height: auto; background: #ffffff; border-radius: .4rem; }
 details { border-top: 1px solid var(--line); padding: .5rem 0; } summary { cursor: pointer; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.4rem; } }

@@ -11,6 +11,7 @@ from lobal.report.blocks import details_block, table_block, text_block
 from lobal.report.campaign_figures import inputs_of
 from lobal.report.variables import Variable
 
+MIDDLE = "median, or most frequent"
 MOST_LISTED = 50  # failed points in the table
 
 
@@ -25,7 +26,7 @@ def failure_blocks(learner: ActiveLearner, variables: Sequence[Variable], names:
         "for again; crosses in the maps."
     )
     others = np.asarray(labelled.X if learner.is_box else learner.candidates.X[labelled.candidate], dtype=np.float64)
-    header = ("variable", "failed: lowest", "median", "highest", "labelled: lowest", "median", "highest")
+    header = ("variable", "failed: lowest", MIDDLE, "highest", "labelled: lowest", MIDDLE, "highest")
     yield table_block(header, (_extent(variable, failed, others) for variable in variables))
     listed = [[name, *_inputs(variables, row)] for name, row in zip(names, failed[:MOST_LISTED], strict=False)]
     yield details_block(

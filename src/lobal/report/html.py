@@ -47,8 +47,8 @@ HISTOGRAM_CAPTION = (
     "superior training density estimated from the labels so far."
 )
 MAP_CAPTION = (
-    "The two variables that the local complexity depends on most; dots are candidates, and labels are most useful "
-    "where complexity is bright."
+    "The two variables that the local complexity or, if it hardly varies, the prediction depends on most; "
+    "dots are candidates, and labels are most useful where complexity is bright."
 )
 CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error."
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
@@ -146,7 +146,7 @@ class Page:
     def standing(self, savings: Savings | None, notes: Sequence[str]) -> Iterator[str]:
         """What there is, the error and its trend, savings and advice."""
         learner = self.learner
-        yield lead_block(overview.counts(learner))
+        yield lead_block(overview.counts(learner, len(self.variables)))
         if learner.fitted is None:
             yield text_block(overview.NO_MODEL)
         name = overview.error_name(learner)

@@ -18,14 +18,21 @@ from lobal.report.variables import MOST_DISTINCT, Variable, telling_variables
 
 SIZE = (4.3, 3.9)
 JITTER = 0.28  # of the step from value to value: how far points of few values are moved, so as not to hide each other
+HARDLY = 1.1  # a complexity that varies by a smaller factor tells no variables apart
 MOST_MAPPED = 4  # variables whose pairs are all mapped
 
 Pair = tuple[Variable, Variable]
 
 
 def telling_pairs(landscape: Landscape) -> list[Pair]:
-    """The pair of variables that the complexity depends on most, then all others among the four of them."""
-    order = telling_variables(landscape.variables, landscape.points, np.log(landscape.complexity))
+    """The pair of variables that the complexity depends on most, then all others among the four of them.
+
+    Where the complexity hardly varies, the prediction counts instead.
+    """
+    values = np.log(landscape.complexity)
+    if landscape.prediction is not None and np.ptp(np.quantile(values, [0.05, 0.95])) < np.log(HARDLY):
+        values = landscape.prediction
+    order = telling_variables(landscape.variables, landscape.points, values)
     chosen = [landscape.variables[j] for j in order[:MOST_MAPPED]]
     return list(combinations(chosen, 2))
 
@@ -44,7 +51,7 @@ def complexity_map(landscape: Landscape, pair: Pair) -> Figure:
     """Candidates in the colour of their complexity, the largest on top."""
     values = relative(landscape.complexity)
     norm = logarithmic_scale(values)
-    figure, axes = _panel(pair, "local complexity, median = 1")
+    figure, axes = _panel("local complexity, median = 1")
     _draw_values(axes, landscape, values, pair, norm, "magma")
     ticks = logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0])))
     figure.colorbar(axes.collections[0], ax=axes, ticks=ticks, format="%.3g").minorticks_off()
@@ -53,7 +60,7 @@ def complexity_map(landscape: Landscape, pair: Pair) -> Figure:
 
 def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair: Pair) -> Figure:
     """Candidates in the colour of what is predicted for them."""
-    figure, axes = _panel(pair, "prediction")
+    figure, axes = _panel("prediction")
     _draw_values(axes, landscape, prediction, pair, Normalize(*np.quantile(prediction, [0.01, 0.99])), "cividis")
     figure.colorbar(axes.collections[0], ax=axes)
     return figure
@@ -61,7 +68,7 @@ def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair:
 
 def labels_map(landscape: Landscape, pair: Pair) -> Figure:
     """Labelled inputs coloured by their order, suggested ones as rings, failed ones as crosses, candidates in grey."""
-    figure, axes = _panel(pair, "labels by their order")
+    figure, axes = _panel("labels by their order")
     axes.plot(*_places(landscape, landscape.points, pair), ".", color="0.85", markersize=1.5, zorder=0.0)
     x, y = _places(landscape, landscape.labelled, pair)
     turns = axes.scatter(x, y, c=np.arange(1, len(x) + 1), s=14.0, cmap="viridis", linewidths=0.0)
@@ -74,18 +81,23 @@ def labels_map(landscape: Landscape, pair: Pair) -> Figure:
         if len(points):
             look: dict[str, Any] = {"color": colour, "fillstyle": "none", "markersize": 5.0}
             axes.plot(*_places(landscape, points, pair), mark, label=name, **look)
+    _name_axes(axes, pair)
     if len(landscape.suggested) + len(landscape.failed):
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
 
 
-def _panel(pair: Pair, title: str) -> tuple[Figure, Axes]:
+def _panel(title: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, fontsize="medium")
+    return figure, axes
+
+
+def _name_axes(axes: Axes, pair: Pair) -> None:
+    """Names and scales of both axes, which depend on what has been drawn."""
     for which, variable in zip("xy", pair, strict=True):
         name_axis(axes, which, variable)
-    return figure, axes
 
 
 def _draw_values(
@@ -95,6 +107,7 @@ def _draw_values(
     x, y = _places(landscape, landscape.points[order], pair)
     size = float(np.clip(6e4 / len(values), 1.5, 30.0))  # dots cover a panel about once
     axes.scatter(x, y, c=values[order], s=size, cmap=colours, norm=norm, linewidths=0.0, rasterized=True)
+    _name_axes(axes, pair)
 
 
 def _places(

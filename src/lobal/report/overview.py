@@ -38,12 +38,12 @@ PRACTICE = {
 AS_SET = "The last points were spread as if the target were equally complex everywhere, as the settings say."
 
 
-def counts(learner: ActiveLearner) -> str:
+def counts(learner: ActiveLearner, n_inputs: int) -> str:
     """How many labels there are, to come, and failed."""
-    total, d = learner.candidates.X.shape
     numbers = {"labels so far": len(learner.labelled.y), "to come": len(learner.pending), "failed": len(learner.failed)}
     counted = ", ".join(f"{number} {name}" for name, number in numbers.items() if number or name == "labels so far")
-    return f"{counted}; {total} candidates with {'one input column' if d == 1 else f'{d} input columns'}."
+    inputs = "one input" if n_inputs == 1 else f"{n_inputs} inputs"
+    return f"{counted}; {len(learner.candidates)} candidates with {inputs}."
 
 
 def error_name(learner: ActiveLearner) -> str:
