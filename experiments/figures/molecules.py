@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
-from lobal.report.campaign_figures import logarithmic_ticks
+from lobal.report.axes import logarithmic_ticks
 from lobal.report.figures import LINES
 
 SYMBOLS = {1: "H", 6: "C", 7: "N", 8: "O", 9: "F", 14: "Si", 15: "P", 16: "S", 17: "Cl", 35: "Br", 53: "I"}

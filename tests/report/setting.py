@@ -4,6 +4,7 @@ import numpy as np
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.report.campaign_figures import Landscape
+from lobal.report.variables import variables_of
 
 MODEL = MixtureRegressor(n_inducing=20, n_gate_inducing=10)
 
@@ -25,10 +26,12 @@ def invented_landscape(dimension: int, n: int = 200) -> Landscape:
     complexity = np.exp(points[:, 0] - 4.0 * points[:, -1])
     return Landscape(
         points=points,
-        names=tuple(f"column {j}" for j in range(dimension)),
+        variables=variables_of(dimension, [f"column {j}" for j in range(dimension)]),
         complexity=complexity,
         superior_density=np.sqrt(complexity),
         training_density=np.ones(n),
         labelled=points[:30],
         suggested=points[30:40],
+        failed=points[40:44],
+        prediction=points[:, 0],
     )

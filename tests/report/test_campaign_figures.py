@@ -2,22 +2,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from scipy.integrate import trapezoid
 
 from lobal import ActiveLearner, Box
 from lobal.report import campaign_figures
 from lobal.report.campaign_figures import (
     Curve,
-    complexity_panels_figure,
+    inputs_of,
     landscape,
     learning_curve_figure,
-    logarithmic_ticks,
-    suggested_inputs,
-    telling_columns,
     training_histogram_figure,
 )
 from lobal.report.savings import pooled_errors
+from lobal.report.variables import variables_of
 from tests.report.setting import MODEL, campaign, invented_landscape
 
 CURVES = {
@@ -50,7 +47,7 @@ def test_the_guide_has_the_slope_of_the_rate_and_lies_below_all_curves(rate: flo
 
 
 def test_the_histogram_and_both_densities_have_area_one() -> None:
-    place = invented_landscape(1)
+    place = replace(invented_landscape(1), failed=np.empty((0, 1)))
     (axes,) = training_histogram_figure(place).axes
     area = sum(patch.get_width() * patch.get_height() for bars in axes.containers for patch in bars)
     assert area == pytest.approx(1.0)
@@ -60,74 +57,21 @@ def test_the_histogram_and_both_densities_have_area_one() -> None:
 
 
 def test_a_histogram_without_suggested_points_has_one_kind_of_bar() -> None:
-    place = replace(invented_landscape(1), suggested=np.empty((0, 1)))
+    place = replace(invented_landscape(1), suggested=np.empty((0, 1)), failed=np.empty((0, 1)))
     legend = training_histogram_figure(place).axes[0].get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][:2] == ["labelled, 30", "training density $p_k$"]
 
 
-def test_maps_show_complexity_density_and_labels() -> None:
-    place = invented_landscape(2)
-    figure = complexity_panels_figure(place)
-    shown = {axes.get_title(): axes.collections[0] for axes in figure.axes[3:6]}
-    relative = place.superior_density / np.median(place.superior_density)
-    np.testing.assert_array_equal(shown["superior training density, median = 1"].get_array(), np.sort(relative))
-    labelled = shown["30 labelled inputs, 10 suggested (rings)"]
-    assert isinstance(labelled, PathCollection)
-    np.testing.assert_array_equal(labelled.get_offsets(), place.labelled[:, [1, 0]])
-
-
-@pytest.mark.parametrize("even", [np.linspace(1.0, 1.1, 200), np.ones(200)])
-def test_what_hardly_varies_has_hardly_any_contrast(even: np.ndarray) -> None:
-    figure = complexity_panels_figure(replace(invented_landscape(2), superior_density=even))
-    lower, upper = figure.axes[4].collections[0].get_clim()
-    assert upper / lower == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "ticks"),
-    [
-        (0.9, 60.0, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]),
-        (0.9, 2000.0, [1.0, 10.0, 100.0, 1000.0]),
-        (0.5, 1.4, [0.6, 0.8, 1.0, 1.2, 1.4]),
-    ],
-)
-def test_a_logarithmic_scale_has_ticks_to_read_it_by(lower: float, upper: float, ticks: list[float]) -> None:
-    assert logarithmic_ticks(lower, upper) == pytest.approx(ticks)
-
-
-@pytest.mark.parametrize("dimension", [2, 5])
-def test_the_telling_columns_come_in_the_order_of_what_they_tell(dimension: int) -> None:
-    place = invented_landscape(dimension, n=2000)
-    assert telling_columns(place.points, place.complexity) == (dimension - 1, 0)
-
-
-def test_one_column_leaves_no_choice_of_two() -> None:
-    with pytest.raises(ValueError, match=r"\(200, 1\)"):
-        telling_columns(invented_landscape(1).points, np.ones(200))
-
-
-def test_panels_name_the_columns_that_complexity_depends_on() -> None:
-    figure = complexity_panels_figure(invented_landscape(5, n=2000))
-    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
-    assert titles[1:3] == ["along column 4", "along column 0"]
-    assert {axes.get_xlabel() for axes in figure.axes[3:6]} == {"column 4"}
-
-
-def test_panels_can_be_drawn_of_columns_that_do_not_vary() -> None:
-    place = invented_landscape(3)
-    constant = replace(place, points=np.ones((200, 3)), complexity=np.ones(200), superior_density=np.ones(200))
-    complexity_panels_figure(constant).draw_without_rendering()
-
-
 def test_the_landscape_repeats_the_learner() -> None:
     learner = campaign(2)
-    shown = landscape(learner, ["east", "north"])
-    assert shown.names == ("east", "north")
+    shown = landscape(learner, variables_of(2, ["east", "north"]))
+    assert [variable.name for variable in shown.variables] == ["east", "north"]
     np.testing.assert_array_equal(shown.points, learner.candidates.X)
     np.testing.assert_array_equal(shown.complexity, learner.local_complexity())
     np.testing.assert_array_equal(shown.superior_density, learner.superior_density())
     np.testing.assert_array_equal(shown.labelled, learner.labelled.X)
+    np.testing.assert_allclose(shown.prediction, learner.model.predict(learner.candidates.X))
 
 
 def test_of_many_candidates_some_are_shown_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,18 +86,14 @@ def test_of_many_candidates_some_are_shown_in_their_order(monkeypatch: pytest.Mo
 
 def test_suggested_inputs_are_those_that_are_pending() -> None:
     learner = campaign(2)
-    np.testing.assert_array_equal(suggested_inputs(learner), learner.candidates.X[learner.pending])
+    np.testing.assert_array_equal(inputs_of(learner, learner.pending), learner.candidates.X[learner.pending])
 
 
 def test_a_box_suggests_inputs_themselves() -> None:
     learner = ActiveLearner(Box([0.0, 0.0], [1.0, 2.0], n_candidates=64), seed=0, model=MODEL)
-    assert suggested_inputs(learner).shape == (0, 2)
+    assert inputs_of(learner, learner.pending).shape == (0, 2)
     asked = learner.ask(3)
-    np.testing.assert_array_equal(suggested_inputs(learner), asked)
-
-
-def test_a_dollar_in_a_name_begins_no_formula() -> None:
-    assert landscape(campaign(1), ["cost$"]).names == (r"cost\$",)
+    np.testing.assert_array_equal(inputs_of(learner, learner.pending), asked)
 
 
 def test_without_a_model_there_is_no_landscape() -> None:
@@ -161,6 +101,8 @@ def test_without_a_model_there_is_no_landscape() -> None:
         landscape(campaign(1, labels=3))
 
 
-def test_every_column_needs_a_name() -> None:
-    with pytest.raises(ValueError, match=r"2 input columns need as many names, got \['a'\]"):
-        replace(invented_landscape(2), names=("a",))
+def test_a_histogram_marks_what_failed() -> None:
+    place = invented_landscape(1)
+    (axes,) = training_histogram_figure(place).axes
+    (crosses,) = [line for line in axes.lines if line.get_label() == "failed, 4"]
+    np.testing.assert_array_equal(crosses.get_xdata(), place.failed[:, 0])

@@ -1,45 +1,18 @@
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.active.knowledge import TRUSTS, Knowledge
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
-from lobal.report.html import (
-    PRACTICE,
-    campaign_page,
-    campaign_report,
-    figure_block,
-    lead_block,
-    table_block,
-    text_block,
-)
+from lobal.report.html import campaign_report
+from lobal.report.overview import PRACTICE
 from lobal.report.savings import relative_sample_sizes
+from lobal.report.variables import Variable
+from tests.report.outline import Outline
 from tests.report.setting import MODEL, campaign
-
-
-class Outline(HTMLParser):
-    """Checks that tags close in order, and keeps what the page would load."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.sources: list[str] = []
-        self.tags: set[str] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def report_of(dimension: int, path: Path, labels: int = 30) -> str:
@@ -47,38 +20,23 @@ def report_of(dimension: int, path: Path, labels: int = 30) -> str:
     return (path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_page_is_whole_and_loads_nothing() -> None:
-    blocks = [text_block("text"), lead_block("lead"), table_block("ab", [(1, None)]), figure_block(Figure(), "caption")]
-    outline = Outline(campaign_page("title", {"heading": blocks}))
-    assert outline.open == []
-    assert all(source.startswith("data:image/png;base64,") for source in outline.sources)
-    assert not outline.tags & {"script", "link", "iframe"}
-
-
-def test_text_is_escaped_everywhere() -> None:
-    text, escaped = '"<b>&', "&quot;&lt;b&gt;&amp;"
-    blocks = [text_block(text), lead_block(text), table_block([text], [[text]])]
-    page = campaign_page(text, {text: [*blocks, figure_block(Figure(), text)]})
-    assert "<b>" not in page
-    assert page.count(escaped) == 9  # titles, heading, paragraphs, cells, and the caption as text and attribute
-
-
-def test_cells_show_four_digits_and_a_dash_for_nothing() -> None:
-    assert re.findall("<td>(.*?)</td>", table_block("abc", [(1 / 3, None, 12345)])) == [
-        "0.3333",
-        "\N{EN DASH}",
-        "12345",
-    ]
-
-
-@pytest.mark.parametrize(("dimension", "pictures"), [(1, 2), (2, 1), (3, 1)])
+@pytest.mark.parametrize(("dimension", "pictures"), [(1, 7), (2, 9), (3, 16)])
 def test_a_report_has_the_figures_of_its_dimension(dimension: int, pictures: int, tmp_path: Path) -> None:
     page = report_of(dimension, tmp_path)
     outline = Outline(page)
     assert outline.open == []
     assert len(outline.sources) == pictures
-    for heading in ("What there is to gain", "Where labels are worth most", "History", "Settings", "Versions"):
-        assert f"<h2>{heading}</h2>" in page
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings[:3] == ["Where the campaign stands", "What to label next", "Error over the rounds"]
+    assert headings[-1] == "History, settings and versions"
+    assert ("What prediction and complexity depend on" in headings) == (dimension > 1)
+
+
+def test_the_first_screen_is_in_plain_words(tmp_path: Path) -> None:
+    first = report_of(2, tmp_path).partition("What to label next")[0]
+    assert "root mean squared leave-one-out error of target" in first
+    assert "gamma" not in first
+    assert "Go on" in first
 
 
 def test_a_report_without_a_model_says_so_and_has_no_figures(tmp_path: Path) -> None:
@@ -93,20 +51,45 @@ def test_the_history_shows_every_step_and_its_error(tmp_path: Path) -> None:
     learner.ask(4)
     campaign_report(learner, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    history = page.partition("<h2>History</h2>")[2].partition("</section>")[0]
+    history = page.partition("<summary>History</summary>")[2].partition("</details>")[0]
     assert history.count("<tr>") == 3  # the header and two steps
-    assert history.count("<img") == 1
     last = dict(zip(*(re.findall("<t[hd]>(.*?)</t[hd]>", row) for row in history.split("<tr>")[1::2]), strict=True))
     assert (float(last["trust"]), int(last["check points"])) == (learner.history[-1].trust, learner.history[-1].check)
+    assert float(last["standard error"]) == pytest.approx(learner.history[-1].standard_error, rel=1e-3)
 
 
-def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path: Path) -> None:
+def test_a_category_is_one_variable_of_the_page(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(80), np.eye(3)[rng.integers(3, size=80)]])
+    learner = ActiveLearner(Pool(X), seed=0, model=MODEL)
+    learner.tell(np.arange(30), np.sin(9.0 * X[:30, 0]) + X[:30, 2])
+    learner.ask(5)
+    levels = ("steel", "copper", "<b>")
+    variables = [Variable(name="speed", columns=(0,)), Variable(name="metal", columns=(1, 2, 3), levels=levels)]
+    campaign_report(learner, tmp_path / "report.html", variables=variables, target="heat / W")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'alt="dependence on metal"' in page
+    assert "<th>heat / W, predicted</th>" in page
+    assert {*re.findall("<td>(steel|copper|&lt;b&gt;)</td>", page)} <= {"steel", "copper", "&lt;b&gt;"}
+
+
+def test_a_report_shows_where_labels_failed(tmp_path: Path) -> None:
+    learner = campaign(2)
+    learner.tell(learner.pending[:2], [np.nan, np.nan])
+    campaign_report(learner, tmp_path / "report.html", identifiers=[f"sample {n}" for n in range(80)])
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    failures = page.partition("<h2>Failures</h2>")[2].partition("</section>")[0]
+    assert "2 of 32 labels failed (6%)" in failures
+    assert {f"sample {n}" for n in learner.failed} == {*re.findall("<td>(sample \\d+)</td>", failures)}
+
+
+def test_what_is_expected_comes_before_what_was_measured_and_with_a_caution(tmp_path: Path) -> None:
     savings = relative_sample_sizes([[0.3], [0.31]], [[0.5], [0.5]], smoothness=2.0, dimension=1.0)
     path = tmp_path / "folder" / "report.html"
     campaign_report(campaign(1), path, title="Mine", savings=savings, notes=["Something was left out."])
     page = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in page
-    parts = ("Expected: ", "not to plan a budget", "Measured against random labels: active learning saved")
+    parts = ("Expected savings", "Measured against random labels: active learning saved", "not to plan a budget")
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "<p>Something was left out.</p>" in page
@@ -114,7 +97,7 @@ def test_what_is_expected_comes_with_a_caution_before_what_was_measured(tmp_path
 
 def test_what_is_not_known_yet_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ActiveLearner, "expected_savings", lambda _: None)
-    assert "Expected: not known yet" in report_of(1, tmp_path)
+    assert "<dt>Expected savings</dt><dd>not known yet" in report_of(1, tmp_path)
 
 
 def test_an_expectation_without_errors_is_said_to_be_the_formula(
@@ -150,13 +133,13 @@ def test_a_report_counts_labels_and_what_became_of_other_points(tmp_path: Path) 
     learner.tell(learner.pending[:2], [np.nan, np.nan])
     campaign_report(learner, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<p>30 labels so far, 3 to come, 2 failed; 80 candidates with one input column.</p>" in page
+    assert '<p class="lead">30 labels so far, 3 to come, 2 failed; 80 candidates with one input.</p>' in page
 
 
 def test_settings_are_those_that_are_not_by_default_and_functions_are_called_so(tmp_path: Path) -> None:
     learner = ActiveLearner(Pool(np.linspace(0, 1, 20)[:, None]), model=MixtureRegressor(noise=np.sum, n_inducing=33))
     campaign_report(learner, tmp_path / "report.html")
-    settings = (tmp_path / "report.html").read_text(encoding="utf-8").partition("<h2>Settings</h2>")[2]
-    rows = dict(re.findall("<tr><td>(.*?)</td><td>(.*?)</td></tr>", settings.partition("</section>")[0]))
+    settings = (tmp_path / "report.html").read_text(encoding="utf-8").partition("<summary>Settings</summary>")[2]
+    rows = dict(re.findall("<tr><td>(.*?)</td><td>(.*?)</td></tr>", settings.partition("</details>")[0]))
     assert rows.keys() - {"model.noise", "model.n_inducing"} == {*learner.settings.to_fields()}
     assert (rows["model.noise"], rows["model.n_inducing"]) == ("a function", "33")

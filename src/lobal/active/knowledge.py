@@ -223,6 +223,7 @@ class Knowledge:
             return {"validation_error": None, "noise": None, "attainable": None}
         own = {
             "validation_error": fitted.validation_error,
+            "standard_error": fitted.standard_error,
             "noise": fitted.noise,
             "labels": self._state.ledger.n_labels,
             "outliers": tuple(self._state.observations().candidate[list(fitted.outliers)].tolist()),

@@ -276,6 +276,11 @@ class ActiveLearner:
         return self.candidates.is_box
 
     @property
+    def has_validation(self) -> bool:
+        """Whether models are validated with inputs and labels of their own."""
+        return self._state.setup.validation is not None
+
+    @property
     def history(self) -> History:
         """The steps so far."""
         return self._state.history

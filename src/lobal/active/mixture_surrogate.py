@@ -45,6 +45,7 @@ class FittedMixtureSurrogate(FittedSurrogate):
     def __init__(self, model: MixtureRegressor, numbers: Mapping[str, int]) -> None:
         self.model = model
         self.validation_error: float = model.validation_error_
+        self.standard_error: float | None = model.validation_standard_error_
         self.noise: float = model.noise_
         self._numbers = numbers
 

@@ -55,6 +55,7 @@ class FittedSurrogate(ABC):
 
     model: Any  # the model itself, for the user
     validation_error: float | None  # root mean squared
+    standard_error: float | None = None  # of the validation error; none if it is not known
     noise: float | None  # variance of the labels' noise, on average; none where labels are taken to be exact
 
     @abstractmethod

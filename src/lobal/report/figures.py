@@ -18,13 +18,13 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
 from lobal.core.files import write_atomically
 from lobal.core.superior_density import superior_density
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.model import bandwidth_volume
+from lobal.report.axes import number_logarithmic
 
 Function: TypeAlias = Callable[[Float[ndarray, " n"]], Float[ndarray, " n"]]
 Draw: TypeAlias = Callable[[Axes], None]
@@ -116,7 +116,7 @@ def overview_figure(
     rows: list[Draw] = [
         partial(draw_prediction, fitted=fitted, X=X, y=y, truth=truth),
         partial(_draw_gate, fitted=fitted),
-        partial(_draw_bandwidth, profiles={"LOB": fitted}),
+        partial(draw_bandwidth, profiles={"LOB": fitted}),
         partial(_draw_densities, fitted=fitted),
     ]
     return rows_figure(X, rows)
@@ -144,7 +144,7 @@ def bandwidth_figure(
         X,
         [
             partial(draw_prediction, fitted=first, X=X, y=y, truth=truth, name=name),
-            partial(_draw_bandwidth, profiles=profiles),
+            partial(draw_bandwidth, profiles=profiles),
         ],
         column,
     )
@@ -163,9 +163,14 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     write_atomically(target, content.getvalue())
 
 
+def scales_of(X: Float[ndarray, "n 1"]) -> tuple[str, ...]:
+    """The axes to show inputs on: a logarithmic one too, for positive inputs across a decade."""
+    return ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
+
+
 def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$x$") -> Figure:
     """One row per drawing, with a linear x axis and, for positive inputs across a decade, also a logarithmic one."""
-    scales = ("linear", "log") if 0.0 < 10.0 * X.min() < X.max() else ("linear",)
+    scales = scales_of(X)
     figure = Figure(figsize=(1.5 + 4.5 * len(scales), 0.6 + 2.2 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(scales), squeeze=False, sharex="col", sharey="row")
     for draw, line in zip(rows, panels, strict=True):
@@ -182,9 +187,7 @@ def rows_figure(X: Float[ndarray, "n 1"], rows: Sequence[Draw], column: str = "$
     panels[-1, 0].set(xlabel=column, xlim=(X.min() - margin, X.max() + margin))
     if "log" in scales:
         panels[-1, 1].set(xlabel=f"{column} (logarithmic)", xlim=(np.quantile(X, LOG_START), X.max() + margin))
-        panels[-1, 1].xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        panels[-1, 1].xaxis.set_major_formatter("{x:g}")
-        panels[-1, 1].xaxis.set_minor_formatter(NullFormatter())
+        number_logarithmic(panels[-1, 1].xaxis)
     return figure
 
 
@@ -218,7 +221,8 @@ def _draw_gate(axes: Axes, fitted: Profile) -> None:
     axes.set_ylabel("gate $G(x)$")
 
 
-def _draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
+def draw_bandwidth(axes: Axes, profiles: Mapping[str, Profile]) -> None:
+    """Local bandwidths of all profiles, and those of their experts in grey."""
     for (name, fitted), colour in zip(profiles.items(), LINES, strict=False):
         axes.plot(fitted.points[:, 0], fitted.local_bandwidth, color=colour, linewidth=1.2, label=name)
         for width in fitted.bandwidths:

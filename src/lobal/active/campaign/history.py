@@ -19,7 +19,7 @@ STEP = table(
         **dict.fromkeys(("gamma_1", "gamma_2", "validation_error", "noise", "attainable"), _VALUE),
     },
     **dict.fromkeys(("n_inducing", "n_gate_inducing", "labels", "check", "target"), _NUMBER),
-    trust=_VALUE,
+    **dict.fromkeys(("trust", "standard_error"), _VALUE),
     decisions=list_of(table({})),
     outliers=_NUMBERS,
     errors=list_of(_VALUE),
@@ -46,6 +46,7 @@ class Step:
     labels: int | None = None  # that the model was fitted to
     check: int = 0  # of the points asked for, the first so many were drawn from the test density
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
+    standard_error: float | None = None  # of the validation error
     target: int | None = None  # number of labels that a run aimed at with this batch; none if nobody ran
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()

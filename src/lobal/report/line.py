@@ -1,0 +1,40 @@
+"""The model of one input column along it: prediction above, local bandwidth below."""
+
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from lobal.mixture.estimator import MixtureRegressor
+from lobal.report.axes import number_logarithmic
+from lobal.report.figures import LOG_START, Profile, draw_bandwidth, draw_prediction, line_grid, profile, scales_of
+
+
+def line_figures(
+    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], *, column: str, target: str
+) -> dict[str, Figure]:
+    """A figure on a linear axis and, for positive inputs across a decade, another on a logarithmic one."""
+    draw = partial(_figure, profile(model, line_grid(X)), X, y, column=column, target=target)
+    return {f"prediction and local bandwidth, {scale} axis": draw(scale) for scale in scales_of(X)}
+
+
+def _figure(
+    fitted: Profile, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], scale: str, *, column: str, target: str
+) -> Figure:
+    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.set_xscale(scale)
+    draw_prediction(above, fitted=fitted, X=X, y=y, truth=None)
+    draw_bandwidth(below, profiles={"local bandwidth": fitted})
+    above.set_ylabel(target)
+    below.set_xlabel(f"{column} (logarithmic)" if scale == "log" else column)
+    if scale == "log":
+        below.set_xlim(np.quantile(X, LOG_START), X.max() * 1.02)
+        number_logarithmic(below.xaxis)
+    number_logarithmic(below.yaxis)
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    above.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize="small")
+    return figure
