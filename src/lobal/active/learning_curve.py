@@ -1,11 +1,11 @@
 """How the error falls with the number of labels, and when that says that more labels do not pay."""
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from lobal.active.campaign.history import History
 from lobal.active.expected_savings import ExpectedSavings
 
 FEWEST_SIZES, MOST_SIZES = 3, 4  # at the end of a learning curve that are extrapolated from
@@ -19,10 +19,9 @@ class Trend(NamedTuple):
     standard_error: float
 
 
-def learning_curve(history: History, n_labels: int, error: float | None) -> list[tuple[int, float]]:
-    """Numbers of labels and validation errors of all fits that are known, the last included."""
-    curve = {step.labels: step.validation_error for step in history} | {n_labels: error}
-    return sorted((n, found) for n, found in curve.items() if n and found)
+def learning_curve(fits: Iterable[tuple[int | None, float | None]]) -> list[tuple[int, float]]:
+    """Numbers of labels and validation errors of fits, in order, those that are known; of equal numbers the last."""
+    return sorted((n, error) for n, error in dict(fits).items() if n and error)
 
 
 def trend(curve: list[tuple[int, float]]) -> Trend | None:

@@ -28,7 +28,8 @@ def flattened(gain: float = 0.05) -> StoppingRule:
 
     def exhausted(learner: ActiveLearner) -> bool:
         last = None if learner.fitted is None else learner.fitted.validation_error
-        return is_flat(learning_curve(learner.history, len(learner.labelled.y), last), gain)
+        fits = [(step.labels, step.validation_error) for step in learner.history]
+        return is_flat(learning_curve([*fits, (len(learner.labelled.y), last)]), gain)
 
     return exhausted
 

@@ -92,7 +92,7 @@ def summary_of(state: CampaignState, known: Knowledge, since: Sequence[datetime 
     fitted, n = known.fitted, state.ledger.n_labels
     error = None if fitted is None else fitted.validation_error
     noise = None if fitted is None else fitted.noise
-    curve = learning_curve(state.history, n, error)
+    curve = learning_curve([*((step.labels, step.validation_error) for step in state.history), (n, error)])
     savings = known.savings
     return Summary(
         labels=n,
