@@ -8,7 +8,8 @@ import pytest
 
 from lobal import ActiveLearner
 from lobal.active.expected_savings import ExpectedSavings
-from lobal.active.stopping import flattened, most_gained_by_doubling, no_advantage, target_error
+from lobal.active.learning_curve import most_gained_by_doubling
+from lobal.active.stopping import flattened, no_advantage, target_error
 from tests.learner_setting import bumpy, learner
 
 HALF_POWER = 1.0 - 2.0**-0.5  # what twice the labels gain where errors fall with n^-0.5

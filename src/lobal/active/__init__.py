@@ -17,7 +17,10 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `draws.py`: draws from that density; `spread.py`: points that follow it evenly, the default.
 - `next_step.py`: one pass through the loop, from what is known to the next points.
 - `oracles.py`: calls of somebody else's program, which may fail, hang or be killed; `labelling.py`: labels of pending
-  points from them; `stopping.py`: rules that end a run.
+  points from them; `running.py`: asking and labelling until a size is reached; `stopping.py`: rules that end a run.
+- `external_program.py`: an oracle that runs a program, JSON in and JSON out.
+- `reasons.py`: why each point is worth a label; `summary.py`: where a campaign stands, in words; `learning_curve.py`:
+  how the error falls.
 - `settings.py`: what a learner is told once, checked.
 - `campaign/`: what is kept of a campaign, in memory and on disk.
 """

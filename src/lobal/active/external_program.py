@@ -19,6 +19,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from lobal.active.campaign.journal import listed
+from lobal.active.oracles import KILLED_WITHIN
 from lobal.core.checks import real_number, shown, whole_number
 from lobal.core.files import write_atomically
 
@@ -28,7 +29,6 @@ CALLS, INPUT, OUTPUT, RESULT = "calls", "input.json", "output.json", "result.jso
 PLACES = ("{input}", "{output}")
 FEWEST_DIGITS = 4  # of a call's number
 LARGEST_OUTPUT = 2**20  # bytes
-KILLED_WITHIN = 10.0  # seconds after which a process that was killed is not waited for any more
 
 Row = Mapping[str, Any]  # the named values of a point
 

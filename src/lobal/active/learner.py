@@ -29,9 +29,11 @@ from lobal.active.knowledge import Knowledge
 from lobal.active.labelling import Labelling
 from lobal.active.next_step import NextStep, next_step, next_step_within
 from lobal.active.oracles import Oracle
+from lobal.active.reasons import Reason, reasons_for
 from lobal.active.running import Run
 from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
 from lobal.active.spaces import SavedSpace, Space
+from lobal.active.summary import Summary, summary_of
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import real_number, whole_number
 from lobal.core.status import status_line
@@ -407,6 +409,17 @@ class ActiveLearner:
     def expected_savings(self) -> ExpectedSavings | None:
         """The share of labels that local complexity saves, with its standard error; none if it is not known yet."""
         return self._known.savings
+
+    @exclusive
+    def summary(self) -> Summary:
+        """Labels, pending and failed points, error and its trend, expected savings and whether to stop."""
+        return summary_of(self._state, self._known, self.pending_since())
+
+    @exclusive
+    def reasons(self, batch: UserInput | None = None) -> list[Reason]:
+        """Why each of these points is worth a label, as the model knows now; by default those of the last `ask`."""
+        last = self._state.batch(self._state.ledger.last_batch)
+        return reasons_for(self._state, self._known, self.candidates.locate(last if batch is None else batch))
 
     @property
     def _known(self) -> Knowledge:

@@ -52,6 +52,13 @@ class FittedMixtureSurrogate(FittedSurrogate):
     def predict(self, X: ndarray) -> ndarray:
         return np.asarray(self.model.predict(X))
 
+    def standard_deviation(self, X: ndarray) -> ndarray | None:
+        return np.asarray(self.model.predict(X, return_std=True)[1])
+
+    def interval(self, X: ndarray, probability: float) -> tuple[ndarray, ndarray] | None:
+        _, lower, upper = self.model.predict(X, return_interval=probability)
+        return np.asarray(lower), np.asarray(upper)
+
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         return np.asarray(self.model.local_bandwidth(X))
 

@@ -25,6 +25,8 @@ from lobal.active.frames import first_rows, n_rows
 
 logger = logging.getLogger(__name__)
 
+KILLED_WITHIN = 10.0  # seconds that processes which were killed are waited for
+
 # Labels of points: for arrays, numbers (m,) of inputs (m, d); tables of named columns for a search space.
 Oracle: TypeAlias = Callable[[Any], Any]
 # The checked labels of so many points, from whatever an oracle returned.
@@ -207,9 +209,12 @@ def kill_hanging(executor: Executor | None, given_up: Sequence[Future[Any]]) -> 
         return
     logger.warning("%d calls of the oracle hang: the processes of their executor are killed; make a new one", hanging)
     processes = list((executor._processes or {}).values())  # none are left after a shutdown
+    manager = executor._executor_manager_thread  # type: ignore[attr-defined]  # takes note of their end
     executor.shutdown(wait=False, cancel_futures=True)  # first, or calls that were cancelled would be in its way
     for process in processes:
         process.kill()
+    if manager is not None:
+        manager.join(KILLED_WITHIN)
 
 
 def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:

@@ -1,13 +1,8 @@
 """Rules that end a run early: functions of the learner, checked after every size."""
 
-import math
-
-import numpy as np
-
 from lobal.active.learner import ActiveLearner, StoppingRule
+from lobal.active.learning_curve import has_no_advantage, is_flat, learning_curve
 from lobal.core.checks import real_number
-
-FEWEST_SIZES, MOST_SIZES = 3, 4  # at the end of a learning curve that are extrapolated from
 
 
 def target_error(rmse: float) -> StoppingRule:
@@ -33,25 +28,10 @@ def flattened(gain: float = 0.05) -> StoppingRule:
 
     def exhausted(learner: ActiveLearner) -> bool:
         last = None if learner.fitted is None else learner.fitted.validation_error
-        curve = {step.labels: step.validation_error for step in learner.history} | {len(learner.labelled.y): last}
-        known = sorted((n, error) for n, error in curve.items() if n and error)
-        return len(known) >= FEWEST_SIZES and most_gained_by_doubling(known[-MOST_SIZES:]) < gain
+        fits = [(step.labels, step.validation_error) for step in learner.history]
+        return is_flat(learning_curve([*fits, (len(learner.labelled.y), last)]), gain)
 
     return exhausted
-
-
-def most_gained_by_doubling(curve: list[tuple[int, float]]) -> float:
-    """By what share twice the labels lower the error, plus its standard error.
-
-    Logarithms of errors are fitted by a line in log n; those at n labels have a variance of at least 1 / (2 n), that of
-    a root mean square of n normal errors.
-    """
-    n, error = np.array(curve).T
-    x, y = np.log(n), np.log(error)
-    slope, intercept = np.polyfit(x, y, 1, w=np.sqrt(n))
-    residual = np.square(y - slope * x - intercept) @ n / (len(n) - 2)
-    spread = n @ np.square(x - np.average(x, weights=n))
-    return float(1.0 - 2.0 ** (slope - math.sqrt(max(residual, 0.5) / spread)))
 
 
 def no_advantage(share: float = 0.1) -> StoppingRule:
@@ -64,7 +44,6 @@ def no_advantage(share: float = 0.1) -> StoppingRule:
     real_number("share", share, least=0.0, most=1.0, hint="0.1 for ten percent")
 
     def exhausted(learner: ActiveLearner) -> bool:
-        savings = learner.expected_savings()
-        return savings is not None and savings.by_chance is not None and savings.share + savings.by_chance < share
+        return has_no_advantage(learner.expected_savings(), share)
 
     return exhausted

@@ -62,6 +62,16 @@ class FittedSurrogate(ABC):
     def predict(self, X: ndarray) -> ndarray:
         """Predicted labels, in the shape that labels are told in."""
 
+    def standard_deviation(self, X: ndarray) -> ndarray | None:
+        """The standard deviation of a new label at every input, noise included; none if the model knows none."""
+        del X
+        return None
+
+    def interval(self, X: ndarray, probability: float) -> tuple[ndarray, ndarray] | None:
+        """Lower and upper ends that contain a new label with this probability; none if the model knows none."""
+        del X, probability
+        return None
+
     @abstractmethod
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         """LOB at every input, up to a constant factor."""

@@ -176,10 +176,11 @@ class Campaign:
     def _check_written(self, last: int, found: object, *, is_known: bool = True) -> None:
         needed = found if type(found) is int else last  # events before a step of an earlier version, at least
         if not is_known or needed > len(self.events):
+            first = step_name(min(last, _n_steps(self.events)[0]))
             raise LostEventsError(
                 f"{self.path / JOURNAL} has {len(self.events)} events, but {step_name(last)} was written after "
                 f"{needed}: the journal has lost its end; restore it from a copy or, to go on from what is left, "
-                f"remove {self.step_path(last)}"
+                f"remove the files from {self.path / first} on"
             )
 
     def step_path(self, number: int, suffix: str = "lobal") -> Path:

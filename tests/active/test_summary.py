@@ -1,0 +1,89 @@
+import dataclasses
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from lobal import ActiveLearner, Box, MixtureRegressor
+from lobal.active.expected_savings import ExpectedSavings
+from lobal.active.learning_curve import Trend, trend
+from lobal.active.summary import Summary
+from tests.faults.setting import begun
+
+KNOWN = Summary(
+    labels=200,
+    pending=5,
+    pending_since=datetime(2024, 5, 17, 9, 30, tzinfo=UTC),
+    failed=3,
+    error=0.1234,
+    error_standard_error=0.011,
+    trend=Trend(-0.61, 0.12),
+    noise=0.05,
+    savings=ExpectedSavings(0.2, 0.05),
+    is_flat=False,
+    has_no_advantage=False,
+)
+
+
+def test_all_is_said_in_words() -> None:
+    assert KNOWN.sentences(target="hardness", unit="HV") == [
+        "200 labels, 5 pending since 2024-05-17 09:30 UTC, 3 failed.",
+        "Predictions of hardness are off by 0.123 ± 0.01 HV (root mean square).",
+        "The error is falling as n^-0.6 ± 0.1 with n labels.",
+        "The noise of hardness has a standard deviation of 0.05 HV.",
+        "Following the local complexity is expected to save 20% ± 15% of the labels.",
+        "Nothing speaks for stopping yet.",
+    ]
+
+
+def test_what_is_not_known_yet_is_said_to_be_so() -> None:
+    unknown = dict.fromkeys(("trend", "noise", "savings", "error_standard_error"))
+    sentences = dataclasses.replace(KNOWN, **unknown).sentences()
+    assert sentences[1] == "Predictions of the label are off by 0.123 (root mean square)."
+    assert sum("not known yet" in sentence for sentence in sentences) == 3
+    learner = begun()
+    learner.tell([0], [1.0])
+    assert learner.summary().sentences("y") == [
+        "1 label, 0 pending, 0 failed.",
+        "The error of predictions of y is not known yet; 9 more labels are needed.",
+        "Stopping advice: not known yet.",
+    ]
+
+
+def test_both_rules_give_advice() -> None:
+    advice = dataclasses.replace(KNOWN, is_flat=True, has_no_advantage=True).advice()
+    assert advice[0] == "Twice as many labels are expected to lower the error by less than 5%: consider stopping."
+    assert advice[1].startswith("Following the local complexity saves less than 10% of the labels")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"), [(Trend(0.02, 0.1), "has not changed measurably"), (Trend(0.5, 0.1), "growing as n^0.5")]
+)
+def test_an_error_that_does_not_fall_is_said_to_be_so(found: Trend, words: str) -> None:
+    assert words in dataclasses.replace(KNOWN, trend=found).sentences()[2]
+
+
+def test_the_trend_is_the_power_of_a_power_law() -> None:
+    curve = [(n, 3.0 * n**-0.6) for n in (100, 200, 400, 800)]
+    found = trend(curve)
+    assert found is not None
+    assert found.slope == pytest.approx(-0.6)
+    assert 0.0 < found.standard_error < 0.1
+    assert trend(curve[:2]) is None
+
+
+def test_a_campaign_is_summarised() -> None:
+    box = Box(0.0, 1.0, n_candidates=256)
+    learner = ActiveLearner(box, seed=0, model=MixtureRegressor(n_inducing=16, n_gate_inducing=8))
+    rng = np.random.default_rng(0)
+    learner.run(lambda X: np.sin(9.0 * X[:, 0]) + 0.1 * rng.normal(size=len(X)), sizes=[16, 32, 64])
+    pending = learner.ask(4)
+    learner.tell(pending[:1], [np.nan])
+    summary = learner.summary()
+    assert (summary.labels, summary.pending, summary.failed) == (64, 3, 1)
+    assert summary.pending_since == learner.pending_since()[0]
+    assert summary.error == learner.fitted.validation_error  # type: ignore[union-attr]  # there are labels enough
+    assert summary.noise == pytest.approx(0.1, rel=0.5)
+    assert 0.0 < summary.error_standard_error < 0.5 * summary.error  # type: ignore[operator]  # both are known
+    assert summary.trend is not None
+    assert summary.savings == learner.expected_savings()
