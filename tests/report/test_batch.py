@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from lobal.report.batch import CHECK, SPREAD, START, batch_rows, batch_table, last_batch, nearest_labels
+from lobal import ActiveLearner, Pool
+from lobal.report.batch import CHECK, DENSITY, SPREAD, START, batch_rows, batch_table, last_batch, nearest_labels
 from lobal.report.variables import variables_of
-from tests.report.setting import campaign
+from tests.report.setting import MODEL, campaign
 
 
 def test_rows_say_what_is_predicted_and_how_complex_it_is_there() -> None:
@@ -23,6 +24,13 @@ def test_the_first_points_of_a_step_are_those_that_check() -> None:
     check = learner.history[-1].check
     assert check > 0
     assert shares == [CHECK] * check + [SPREAD] * (12 - check)
+
+
+def test_points_of_random_draws_follow_the_density() -> None:
+    learner = ActiveLearner(Pool(np.linspace(0.0, 1.0, 40)[:, None]), model=MODEL, draw="random")
+    learner.tell(np.arange(0, 40, 3), np.zeros(14) + np.arange(14) % 3)
+    learner.ask(3)
+    assert {row.share for row in batch_rows(learner, variables_of(1), str, {})} == {DENSITY}
 
 
 def test_without_a_model_points_are_a_start() -> None:

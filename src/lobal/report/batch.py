@@ -17,11 +17,12 @@ from lobal.report.variables import Variable
 
 LEVEL = 0.95  # probability of the intervals
 MOST_SHOWN = 6  # outputs of a label in one cell
-START, CHECK, SPREAD = "start", "check", "spread"  # why a point was asked for
+START, CHECK, SPREAD, DENSITY = "start", "check", "spread", "density"  # why a point was asked for
 SHARES = {
     START: "start: chosen before there was a model, evenly",
     CHECK: "check: drawn where predictions are wanted, whatever the model says, to check it",
     SPREAD: "spread: fills the largest gap between labels, where gaps count more the more complex the target is there",
+    DENSITY: "density: drawn at random from the density that labels should have",
 }
 
 Naming = Callable[[int], str]  # of candidates
@@ -42,10 +43,11 @@ class BatchRow:
 
     name: str | None
     inputs: tuple[object, ...]  # one for each variable
-    share: str  # check, spread or start
+    share: str  # check, spread, density or start
     predictions: Mapping[str, Prediction] = field(default_factory=dict)  # by output
     nearest: str | None = None  # the nearest label
     distance: float | None = None  # to it, in units of the usual distance between labels
+    difference: float | None = None  # of the labels nearby
     complexity: float | None = None  # relative to the median of the candidates
 
 
@@ -98,9 +100,11 @@ def batch_rows(
 
 def _share(learner: ActiveLearner, candidate: int) -> str:
     step = learner.history[-1]
-    if step.labels is None and step.validation_error is None:
+    if step.gamma_1 is None:
         return START
-    return CHECK if step.indices.index(candidate) < step.check else SPREAD
+    if step.indices.index(candidate) < step.check:
+        return CHECK
+    return SPREAD if learner.settings.draw == SPREAD else DENSITY
 
 
 def _known(learner: ActiveLearner, batch: Pending) -> dict[str, Sequence[Any]]:
@@ -145,6 +149,7 @@ def batch_table(rows: Sequence[BatchRow], variables: Sequence[Variable]) -> str:
     columns |= {
         "nearest label": [row.nearest for row in rows],
         "distance to it": [_times(row.distance) for row in rows],
+        "labels nearby differ by": [row.difference for row in rows],
         "complexity": [_times(row.complexity) for row in rows],
         "why": [row.share for row in rows],
     }
