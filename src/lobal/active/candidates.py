@@ -138,6 +138,10 @@ class Candidates(ABC):
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Batch:
         """Points as a user knows them."""
 
+    def named(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> list[Any]:
+        """Each point for itself: a row number, a tuple of inputs or, of named variables, a text or values by name."""
+        return [row.item() if row.ndim == 0 else tuple(row.tolist()) for row in np.asarray(self.batch(numbers, inputs))]
+
     @abstractmethod
     def model_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> ndarray:
         """What models take as the inputs of points, one entry a point."""

@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -19,6 +19,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from lobal.active.campaign.journal import listed
+from lobal.active.frames import rows_of
 from lobal.active.oracles import KILLED_WITHIN
 from lobal.core.checks import real_number, shown, whole_number
 from lobal.core.files import write_atomically
@@ -101,16 +102,16 @@ class ExternalProgram:
         self._calls.mkdir(parents=True, exist_ok=True)
         self._known = self._earlier_results()
 
-    def __call__(self, points: "ndarray | Row | Iterable[Row]") -> Float[ndarray, "n *outputs"]:
-        """Labels of points: rows of an array, or one or more mappings with named values."""
+    def __call__(self, points: Any) -> Float[ndarray, "n *outputs"]:  # noqa: ANN401 - as said below
+        """Labels of points: rows of an array, a table, or one or more mappings with named values."""
         labels = [self._label(row) for row in self._rows(points)]
         return np.array(labels, dtype=np.float64)
 
-    def _rows(self, points: "ndarray | Row | Iterable[Row]") -> list[Row]:
-        if isinstance(points, Mapping):
+    def _rows(self, points: Any) -> list[Row]:  # noqa: ANN401 - an array, a table or rows
+        if isinstance(points, Mapping) and not any(isinstance(value, ndarray | list) for value in points.values()):
             return [points]
         if not isinstance(points, ndarray):
-            return list(points)
+            return [*rows_of(points)]
         names = self._names or tuple(f"x{column}" for column in range(points.shape[1]))
         if len(names) != points.shape[1]:
             raise ValueError(f"expected points of {len(names)} columns, {list(names)}, got {points.shape[1]}")

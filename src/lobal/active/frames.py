@@ -104,3 +104,13 @@ def _check_names(names: Sequence[str], found: Iterable[Any]) -> None:
     if missing:
         known = columns if len(columns) <= 12 else [*columns[:12], "..."]
         raise ValueError(f"the columns {missing} are missing, got {known}; name columns as the variables are named")
+
+
+def rows_of(values: Table) -> list[dict[str, Any]]:
+    """The rows of a table, one dictionary each, with Python's own numbers and texts."""
+    names = list(values[0]) if isinstance(values, list | tuple) else list(values)
+    columns = columns_of(values, names).columns
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+    ]

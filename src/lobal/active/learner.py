@@ -19,10 +19,10 @@ from numpy import ndarray
 from lobal.active.campaign.exclusive import exclusive
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History
-from lobal.active.campaign.ledger import Observations
+from lobal.active.campaign.ledger import Ledger, Observations
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.campaign.steps import Setup, opened_setup
-from lobal.active.candidates import Batch, Candidates, UserInput
+from lobal.active.candidates import Batch, Candidates, Points, UserInput
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.frames import n_rows
 from lobal.active.knowledge import Knowledge
@@ -256,6 +256,16 @@ class ActiveLearner:
         return self.history
 
     # What is known.
+
+    @property
+    def ledger(self) -> Ledger:
+        """All points of the campaign by number, in the order they entered it, and what became of them."""
+        return self._state.ledger
+
+    @exclusive
+    def located(self, batch: UserInput) -> Points:
+        """Candidate numbers and recorded inputs of points as a user gives them; rounded ones may be pending points."""
+        return self._state.locate(batch)
 
     @property
     def settings(self) -> LearnerSettings:

@@ -95,6 +95,16 @@ class OutputModels:
             mean, deviation = self.basis.curves(mean), self.basis.deviations(deviation)
         return (mean, deviation) if return_std else mean
 
+    def intervals(self, X: ArrayLike, probability: float) -> tuple[Float[ndarray, "n m"], Float[ndarray, "n m"]] | None:
+        """Lower and upper ends for each output, NaN where it has no model yet; none of curves."""
+        if self.basis is not None:
+            return None
+        lower, upper = np.full((2, len(np.asarray(X)), len(self.names)), np.nan)
+        for column, name in enumerate(self.names):
+            if (model := self.models.get(name)) is not None:
+                _, lower[:, column], upper[:, column] = model.predict(X, return_interval=probability)
+        return lower, upper
+
 
 def target_names(outputs: Outputs, basis: CurveBasis | None) -> list[str]:
     """What is modelled, in order: outputs, or components of a curve."""

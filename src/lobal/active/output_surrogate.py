@@ -99,6 +99,18 @@ class FittedOutputs(FittedSurrogate):
         return [(summary, fitted) for summary, fitted in pairs if fitted is not None and summary.weight > 0.0]
 
     @property
+    def output_errors(self) -> dict[str, tuple[float, float | None]]:
+        found = ((each.name, each.validation_error, each.standard_error) for each in self.outputs)
+        return {name: (error, sure) for name, error, sure in found if error is not None}
+
+    def standard_deviation(self, X: ndarray) -> ndarray | None:
+        return np.asarray(self.model.predict(X, return_std=True)[1])
+
+    def interval(self, X: ndarray, probability: float) -> tuple[ndarray, ndarray] | None:
+        """Of each output for itself; none of curves."""
+        return self.model.intervals(X, probability)
+
+    @property
     def outputs(self) -> list[OutputReport]:
         """What is known of every output, or of every component of a curve."""
         return [_report(name, self.model.models.get(name)) for name in self.model.names]

@@ -32,7 +32,7 @@ SHARES = {
 class Neighbour:
     """A labelled point near another."""
 
-    point: Any  # as `ask` returns it: a row number, or inputs
+    point: Any  # a row number or inputs; of named variables the row's label, or values by name
     label: Any  # a number, or a tuple of numbers
     distance: float  # in the metric of the model or, before there is one, of the space
 
@@ -42,7 +42,7 @@ class Neighbour:
 class Reason:
     """Why a point is worth a label; None stands for what is not known yet."""
 
-    point: Any  # as `ask` returns it: a row number, or inputs
+    point: Any  # a row number or inputs; of named variables the row's label, or values by name
     prediction: Any  # a number, or a tuple of numbers
     standard_deviation: Any  # of a new label
     interval: tuple[Any, Any] | None  # that contains a new label with a probability of 95%
@@ -86,13 +86,13 @@ def reasons_for(state: CampaignState, known: Knowledge, points: Points) -> list[
         return []
     numbers = np.array(points[0], dtype=np.int64)
     inputs = state.candidates.model_inputs(numbers, points[1])
-    named = state.candidates.batch(numbers, points[1])
+    named = state.candidates.named(numbers, points[1])
     near = _neighbours(state, known, inputs)
     predicted, complexity = _predicted(known, inputs), _complexity(known, numbers)
     shares = _shares(state, points)
     return [
         Reason(
-            point=_plain(named[row]),
+            point=named[row],
             **{name: None if column is None else column[row] for name, column in predicted.items()},
             nearest=near[row][0] if near[row] else None,
             **_between(near[row]),
@@ -135,16 +135,23 @@ def _neighbours(state: CampaignState, known: Knowledge, inputs: ndarray) -> list
     there = metric.coordinates(state.model_inputs(labelled))
     squared = metric.squared_distances(metric.coordinates(inputs), there)
     nearest = squared.topk(min(NEARBY, len(labelled)), largest=False)
-    labels = [np.mean(ledger.entries[number].labels, axis=0) for number in labelled]
-    named = state.batch(labelled)
+    labels = [_mean(ledger.entries[number].labels) for number in labelled]
+    named = candidates.named(ledger.candidates(labelled), ledger.inputs(labelled))
     distances = nearest.values.clamp_min(0.0).sqrt()
     return [
         [
-            Neighbour(point=_plain(named[place]), label=_plain(labels[place]), distance=float(distance))
+            Neighbour(point=named[place], label=_plain(labels[place]), distance=float(distance))
             for place, distance in zip(places, row, strict=True)
         ]
         for places, row in zip(nearest.indices.tolist(), torch.as_tensor(distances).tolist(), strict=True)
     ]
+
+
+def _mean(labels: list[Any]) -> ndarray:
+    """The mean of the labels of one point, output by output; NaN for outputs that have none."""
+    values = np.array(labels, dtype=np.float64)
+    there = np.isfinite(values)
+    return np.asarray(np.where(there, values, 0.0).sum(axis=0) / np.where(there.any(axis=0), there.sum(axis=0), np.nan))
 
 
 def _between(near: list[Neighbour]) -> dict[str, Any]:
@@ -152,8 +159,8 @@ def _between(near: list[Neighbour]) -> dict[str, Any]:
     if len(near) < 2:
         return {"between": None, "difference": None}
     labels = np.array([each.label for each in near], dtype=np.float64).reshape(len(near), -1)
-    apart = np.linalg.norm(labels[:, None] - labels[None], axis=-1)
-    first, second = sorted(np.unravel_index(int(apart.argmax()), apart.shape))
+    apart = np.linalg.norm(np.nan_to_num(labels[:, None] - labels[None]), axis=-1)  # outputs that both have
+    first, second = sorted(int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[first, second] == 0.0:
         first, second = 0, 1
     return {"between": (near[first], near[second]), "difference": float(apart[first, second])}
@@ -185,6 +192,10 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - a number, a row of numbers, or 
 
 
 def _named(point: Any, names: Sequence[str] | None) -> str:  # noqa: ANN401 - as above
+    if isinstance(point, dict):
+        return ", ".join(f"{name} = {_shown(value)}" for name, value in point.items())
+    if isinstance(point, str):
+        return point
     if isinstance(point, tuple):
         columns = names or [f"x{column}" for column in range(len(point))]
         return ", ".join(f"{name} = {_shown(value)}" for name, value in zip(columns, point, strict=True))

@@ -168,6 +168,13 @@ class SearchCandidates(Candidates):
             index = numbers.tolist() if self.index is None else [self.index[number] for number in numbers.tolist()]
         return as_table(self.region.columns(inputs), index=index, units=units_of(self.region.variables))
 
+    def named(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> list[Any]:
+        """Labels of a table's rows as text, otherwise values by name."""
+        if self.is_table:
+            return [str(number if self.index is None else self.index[number]) for number in numbers.tolist()]
+        columns = {name: column.tolist() for name, column in self.region.columns(inputs).items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
     # What models see.
 
     def oracle_inputs(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> Table:

@@ -61,6 +61,7 @@ class SearchSpace(Space):
             False for every row.
         pool: a table whose rows can be labelled, and no other points; its index names them. Rows that break a
             constraint are left out.
+        index: labels of the pool's rows, by default the index of a data frame, or row numbers.
         test_density: where predictions are wanted: "uniform", the default without a pool, or "pool", the default with
             one, as often as rows are found there.
         n_candidates: how many feasible points densities are computed at, where there is no pool.
@@ -87,6 +88,7 @@ class SearchSpace(Space):
         constraints: UserInput = (),
         *,
         pool: UserInput = None,
+        index: Sequence[str | int | float] | None = None,
         test_density: UserInput = None,
         n_candidates: UserInput = 2**15,
         outputs: UserInput = None,
@@ -98,7 +100,7 @@ class SearchSpace(Space):
             raise ValueError(f"test_density must be 'uniform' or, of a pool, 'pool', got {test_density!r}")
         self.test_density = test_density
         self.outputs = checked_outputs(outputs)
-        self._pool = None if pool is None else _Pool(self.region, columns_of(pool, self.region.names))
+        self._pool = None if pool is None else _Pool(self.region, columns_of(pool, self.region.names), index)
         self._cost = self._checked_cost(cost)
 
     @property
@@ -270,20 +272,20 @@ class SearchSpace(Space):
         return fields
 
     @classmethod
-    def from_json(cls, source: str | os.PathLike[str] | Mapping[str, Any], *, pool: UserInput = None) -> "SearchSpace":
-        """The space of a JSON file, or of what it holds; a pool is given as a table.
+    def from_json(cls, source: str | os.PathLike[str] | Mapping[str, Any], **options: UserInput) -> "SearchSpace":
+        """The space of a JSON file, or of what it holds; pool, outputs and other options as of `SearchSpace`.
 
         Raises:
             FileNotFoundError: there is no such file.
             ValueError: it does not describe a space; names the entry, what was expected and what was got.
         """
         if isinstance(source, Mapping):
-            return cls._from_fields(source, pool)
+            return cls._from_fields(source, options)
         with read_from(source, "a search space", advice="see the table of entries in docs/search_space.md"):
-            return cls._from_fields(json.loads(read_plain(source).decode("utf-8-sig")), pool)
+            return cls._from_fields(json.loads(read_plain(source).decode("utf-8-sig")), options)
 
     @classmethod
-    def _from_fields(cls, fields: Mapping[str, Any], pool: UserInput) -> "SearchSpace":
+    def _from_fields(cls, fields: Mapping[str, Any], options: Mapping[str, UserInput]) -> "SearchSpace":
         SPACE(fields, "space")
         unknown = [name for name in fields if name not in ("version", "variables", "constraints")]
         if unknown:
@@ -292,21 +294,24 @@ class SearchSpace(Space):
         if None in texts:
             raise ValueError(f"every one of space.constraints must be a text, got null at {texts.index(None)}")
         region = region_from({"version": VERSION, **fields}, None)
-        return cls(region.variables, region.constraints, pool=pool)
+        return cls(region.variables, region.constraints, **options)
 
 
 @final
 class _Pool:
     """The feasible rows of a table, as codes, and their labels."""
 
-    def __init__(self, region: Region, found: Columns) -> None:
+    def __init__(self, region: Region, found: Columns, index: Sequence[str | int | float] | None) -> None:
         codes = region.codes(found.columns)
         feasible = np.flatnonzero(region.fulfilled(codes, slack=SLACK))
         if not len(feasible):
             raise ValueError(f"none of the {len(codes)} rows of the pool fulfils the constraints")
         if len(feasible) < len(codes):
             logger.info("%d of %d rows of the pool break a constraint", len(codes) - len(feasible), len(codes))
-        labels = list(range(len(codes))) if found.labels is None else found.labels
+        given = found.labels if index is None else list(index)
+        labels = list(range(len(codes))) if given is None else given
+        if len(labels) != len(codes):
+            raise ValueError(f"index must have {len(codes)} labels, one for each row of the pool, got {len(labels)}")
         wrong = [label for label in labels if not isinstance(label, str | int | float)]
         if wrong or len({*labels}) < len(labels):
             got = shown(wrong[0]) if wrong else "some twice"

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import final
 
-import numpy as np
-
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
@@ -27,6 +25,7 @@ class Summary:
     failed: int
     error: float | None  # validation error, root mean squared
     error_standard_error: float | None
+    outputs: dict[str, tuple[float, float | None]]  # error and its standard error by output, where there are several
     trend: Trend | None  # power of the number of labels by which the error falls
     noise: float | None  # standard deviation of the labels' noise
     savings: ExpectedSavings | None  # by following the local complexity
@@ -35,9 +34,13 @@ class Summary:
 
     def sentences(self, target: str = "the label", unit: str = "") -> list[str]:
         """All of it in words; the error is one of `target`, in its `unit`."""
-        found = [self._counts(), self._error(target, unit)]
-        if self.error is not None:
-            found += [self._trend(), self._noise(target, unit), self._savings()]
+        found = [self._counts()]
+        if self.outputs:
+            found += [_off_by(name, error, sure, "") for name, (error, sure) in self.outputs.items()]
+            found += [self._trend(), self._savings()]
+        else:
+            found.append(self._error(target, unit))
+            found += [] if self.error is None else [self._trend(), self._noise(target, unit), self._savings()]
         return [*found, *self.advice()]
 
     def advice(self) -> list[str]:
@@ -63,8 +66,7 @@ class Summary:
             missing = max(0, SMALLEST_TRAINING_SET - self.labels)
             more = f"; {missing} more labels are needed" if missing else ""
             return f"The error of predictions of {target} is {UNKNOWN}{more}."
-        sure = "" if self.error_standard_error is None else f" ± {self.error_standard_error:.1g}"
-        return f"Predictions of {target} are off by {self.error:.3g}{sure}{_unit(unit)} (root mean square)."
+        return _off_by(target, self.error, self.error_standard_error, unit)
 
     def _trend(self) -> str:
         if self.trend is None:
@@ -100,7 +102,8 @@ def summary_of(state: CampaignState, known: Knowledge, since: Sequence[datetime 
         pending_since=min((time for time in since if time is not None), default=None),
         failed=len(state.ledger.failed),
         error=error,
-        error_standard_error=None if error is None else _standard_error(error, state, known),
+        outputs={} if fitted is None else fitted.output_errors,
+        error_standard_error=None if fitted is None else fitted.standard_error,
         trend=trend(curve),
         noise=None if noise is None else math.sqrt(noise),
         savings=savings,
@@ -109,19 +112,9 @@ def summary_of(state: CampaignState, known: Knowledge, since: Sequence[datetime 
     )
 
 
-def _standard_error(error: float, state: CampaignState, known: Knowledge) -> float:
-    """Of a root mean square, by the delta method from the squared errors of the labels.
-
-    Where those are not known, and on validation data, errors are taken to be normal.
-    """
-    X, y, _ = state.observations()
-    validation = state.setup.validation
-    squared = None if known.fitted is None or validation is not None else known.fitted.squared_errors(X, y)
-    if squared is None:
-        return error / math.sqrt(2.0 * (len(y) if validation is None else len(validation.y)))
-    assert known.fitted is not None  # it has squared errors
-    whole = known.importance_weights * (squared + known.fitted.noise_variance(X))
-    return float(np.std(whole, ddof=1) / math.sqrt(len(whole)) / (2.0 * error)) if error > 0.0 else 0.0
+def _off_by(target: str, error: float, standard_error: float | None, unit: str) -> str:
+    sure = "" if standard_error is None else f" ± {standard_error:.1g}"
+    return f"Predictions of {target} are off by {error:.3g}{sure}{_unit(unit)} (root mean square, leave-one-out)."
 
 
 def _unit(unit: str) -> str:

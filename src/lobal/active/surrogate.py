@@ -72,6 +72,11 @@ class FittedSurrogate(ABC):
         del X, probability
         return None
 
+    @property
+    def output_errors(self) -> dict[str, tuple[float, float | None]]:
+        """Validation error and its standard error of every output by name; empty where there is only one."""
+        return {}
+
     @abstractmethod
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         """LOB at every input, up to a constant factor."""

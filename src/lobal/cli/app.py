@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lobal import __version__
+from lobal.cli.campaign_app import campaign, run
 from lobal.cli.checks import make_places, own_files, plain_errors, refuse_existing, refuse_to_overwrite
 from lobal.cli.forcefield_app import forcefield
 from lobal.cli.table_options import (
@@ -31,7 +32,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},  # of all commands
 )
+app.add_typer(campaign)
 app.add_typer(forcefield)
+app.command()(run)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -52,7 +55,7 @@ def lobal(
     lobal fits a mixture of Gaussian processes with different bandwidths and learns which bandwidth is best at every
     input. The smaller this local bandwidth, the more complex the function there, and the more labels it needs.
 
-    Start with **lobal demo**, then use **lobal suggest** for your own data.
+    Start with **lobal demo**, then use **lobal campaign** for your own data, or **lobal suggest** for a single step.
     """
 
 

@@ -1,5 +1,7 @@
 """`lobal campaign` and `lobal run`: one function per command, heavy imports inside, so that `--help` is fast."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -104,9 +106,8 @@ def ask(
 
     with plain_errors(), _working("fitting the model to the labels, choosing points"):
         _check_output(folder, output, force=force)
-        asked = asked_for(folder, number, output)
-    for place, sentence in enumerate(asked.sentences, start=1):
-        typer.echo(f"{place:3d}. {sentence}")
+        reasons = asked_for(folder, number, output)
+    _print([f"{place:3d}. {sentence}" for place, sentence in enumerate(reasons, start=1)])
     typer.echo(f"{number} points in {output}.")
 
 
@@ -262,10 +263,12 @@ def _check_output(folder: Path, output: Path, read: list[Path] | None = None, *,
     make_places({"--output": output})
 
 
-def _working(words: str):  # noqa: ANN202 - a status of rich
+@contextmanager
+def _working(words: str) -> Iterator[None]:
     from rich.console import Console
 
-    return Console(stderr=True).status(words)
+    with Console(stderr=True).status(words):
+        yield
 
 
 def _print(sentences: list[str]) -> None:

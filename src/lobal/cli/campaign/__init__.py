@@ -1,7 +1,7 @@
 """A campaign in a folder, worked on with tables: the bodies of `lobal campaign` and `lobal run`.
 
-The folder is one of `ActiveLearner`, with its journal, lock and steps, so Python may open it as well. Beside that it has
-`tables.json`, which says what the tables of the laboratory look like.
+The folder is one of `ActiveLearner`, with its journal, lock and steps, so Python may open it as well. Beside that it
+has `tables.json`, which says what the tables of the laboratory look like.
 
 - `desk.py`: that file, and the campaign opened with it
 - `begin.py`: a new campaign from a table of candidates or a search space

@@ -1,9 +1,9 @@
 """A new campaign: from a table of candidates, a search space, or both."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy import ndarray
@@ -11,7 +11,7 @@ from numpy import ndarray
 from lobal.active.learner import ActiveLearner
 from lobal.active.search_space import SearchSpace
 from lobal.cli.campaign.desk import ROW, Desk
-from lobal.core.dialects import TableOptions
+from lobal.core.dialects import FOUND, TableOptions
 from lobal.core.laboratory import holds_dates, input_matrix, warnings_of
 from lobal.core.tables import Table, read_table
 from lobal.core.variables import Categorical, Real, Variable
@@ -31,7 +31,7 @@ class Beginning:
     inputs: tuple[str, ...] | None = None
     identifier: str | None = None
     cost: str | None = None
-    options: TableOptions = TableOptions()
+    options: TableOptions = FOUND
     skip_incomplete: bool = False
     failed: tuple[str, ...] = ()
     censored: str | None = None
@@ -119,16 +119,10 @@ def _candidates(request: Beginning, desk: Desk, pool: Table) -> Candidates:
         columns,
         variables,
         None if request.identifier is None else _identifiers(part, request.identifier),
-        desk.in_dialect(pool.dialect) if request.identifier is None else _identified(desk, pool, request.identifier),
+        replace(desk.in_dialect(pool.dialect), identifier=request.identifier),
         None if request.cost is None else part.numbers(request.cost),
         [*warnings_of(pool, names, others), *numbers.notes],
     )
-
-
-def _identified(desk: Desk, pool: Table, identifier: str) -> Desk:
-    from dataclasses import replace
-
-    return replace(desk.in_dialect(pool.dialect), identifier=identifier)
 
 
 def _input_names(request: Beginning, pool: Table) -> list[str]:
@@ -175,12 +169,8 @@ def _variable(name: str, column: ndarray, pool: Table) -> Variable:
 
 
 def _identifiers(part: Table, name: str) -> list[str]:
-    texts: Sequence[Any] = part.identifiers(name)
-    twice = (
-        next((text for place, text in enumerate(texts) if text in texts[:place]), None)
-        if len({*texts}) < len(texts)
-        else None
-    )
-    if twice is not None:
-        raise ValueError(f"identifiers must be unique, but {part.source} has {twice!r} in column {name!r} twice")
-    return [*texts]
+    texts = part.identifiers(name)
+    twice = [text for text, number in Counter(texts).items() if number > 1]
+    if twice:
+        raise ValueError(f"identifiers must be unique, but {part.source} has {twice[0]!r} in column {name!r} twice")
+    return texts

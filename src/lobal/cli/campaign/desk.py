@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from jaxtyping import Int
 from numpy import ndarray
 
 from lobal.active.frames import columns_of
@@ -24,17 +25,15 @@ from lobal.core.variables import Categorical
 FILE = "tables.json"
 ROW = "row"  # column of row numbers, where rows of a pool have no identifiers
 FAILED = "failed"  # what says in a table that a measurement failed, always
-SCHEMA = table(
-    {
-        "targets": list_of(text()),
-        "identifier": optional(text()),
-        "separator": text(),
-        "decimal": text(),
-        "encoding": text(),
-        "failed": list_of(text()),
-        "censored": optional(text()),
-    }
-)
+FIELDS = {
+    "targets": list_of(text()),
+    "identifier": optional(text()),
+    "separator": text(),
+    "decimal": text(),
+    "encoding": text(),
+    "failed": list_of(text()),
+    "censored": optional(text()),
+}
 
 
 @final
@@ -62,8 +61,8 @@ class Desk:
 
     def in_dialect(self, dialect: Dialect) -> "Desk":
         """The same with tables written as another one is."""
-        parts = {"separator": dialect.separator, "decimal": dialect.decimal, "encoding": dialect.encoding}
-        return replace(self, **parts)
+        separator, decimal, encoding = dialect.separator, dialect.decimal, dialect.encoding
+        return replace(self, separator=separator, decimal=decimal, encoding=encoding)
 
     def read(self, path: Path, options: TableOptions) -> Table:
         """A table; where it does not show its decimal mark, it has that of the campaign's tables."""
@@ -84,12 +83,21 @@ class Desk:
             )
         with read_from(path, "a campaign's description of its tables"):
             fields = json.loads(read_plain(path).decode())
-            SCHEMA(fields, "tables")
+            table(FIELDS)(fields, "tables")
             if not fields["targets"] or fields["censored"] not in (None, *CHOICES):
                 raise ValueError(f"targets must be named and censored one of {CHOICES}, got {fields}")
             options = {name: fields[name] for name in ("separator", "decimal", "encoding")}
             TableOptions(**options)
-        return Desk(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        known: dict[str, Any] = {name: fields[name] for name in FIELDS}
+        return Desk(**known | {"targets": tuple(fields["targets"]), "failed": tuple(fields["failed"])})
+
+
+class Found(NamedTuple):
+    """Points that rows of a table are, which rows these are, and notes for the user."""
+
+    points: Any  # as `ActiveLearner.tell` takes them
+    rows: Int[ndarray, " k"]
+    notes: list[str]
 
 
 @final
@@ -117,7 +125,7 @@ class Opened:
     def labels_of_rows(self) -> list[str]:
         """Identifiers of the pool's rows, or their numbers from one."""
         index = self.candidates.index
-        return [str(row) for row in range(1, len(self.candidates) + 1)] if index is None else [str(e) for e in index]
+        return [str(label) for label in (range(1, len(self.candidates) + 1) if index is None else index)]
 
     @property
     def row_name(self) -> str | None:
@@ -136,19 +144,26 @@ class Opened:
         labels = self.labels_of_rows
         return {self.row_name: np.array([labels[number] for number in numbers], dtype=object)}
 
-    def points(self, table: Table, rows: Sequence[int]) -> tuple[Any, list[int], list[str]]:
-        """Points of some rows of a table as the learner takes them, the rows that are in the space, and notes.
+    def found(self, table: Table) -> Found:
+        """The points that the rows of a table are: by their identifier where there is one, else by their inputs.
 
-        By the identifier where the table has one, else by the inputs.
+        Raises:
+            ValueError: there are rows, but not one of them is among the candidates, or columns are missing.
         """
-        part = table.at(np.array(rows, dtype=np.int64))
-        if self.row_name is not None and self.row_name in part.columns:
-            matches = matched_identifiers(self.labels_of_rows, part, self.row_name)
-            inside = [place for place, row in enumerate(matches.rows) if row is not None]
-            index = self.candidates.index
-            found = [row for row in matches.rows if row is not None]
-            return [row if index is None else index[row] for row in found], inside, matches.notes
-        return self.raw_columns(part), list(range(len(rows))), []
+        if self.row_name is None or self.row_name not in table.columns:
+            return Found(self.raw_columns(table), np.arange(len(table)), [])
+        matches = matched_identifiers(self.labels_of_rows, table, self.row_name)
+        rows = [place for place, row in enumerate(matches.rows) if row is not None]
+        if len(table) and not rows:
+            raise ValueError(
+                f"no row of {table.source} is among the candidates by {self.row_name!r}, e.g. "
+                f"{table.column(self.row_name)[0]!r}, where candidates are {self.labels_of_rows[0]!r} and so on; check "
+                "the column"
+            )
+        index = self.candidates.index
+        numbers = [row for row in matches.rows if row is not None]
+        points = [row if index is None else index[row] for row in numbers]
+        return Found(points, np.array(rows, dtype=np.int64), matches.notes)
 
     def raw_columns(self, part: Table) -> dict[str, ndarray]:
         """The input columns of a table: numbers, and levels of categories as text."""

@@ -8,8 +8,6 @@ from typing import final
 from lobal.active.external_program import ExternalProgram
 from lobal.cli.campaign.desk import opened
 
-CALLS = "calls"  # folder of the calls in that of the campaign
-
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,7 @@ def drive(folder: Path, settings: Drive, *, progress: bool) -> list[str]:
         learner, targets = campaign.learner, campaign.desk.targets
         program = ExternalProgram(
             settings.command,
-            folder / CALLS,
+            folder,
             outputs=targets if len(targets) > 1 else None,
             timeout=settings.timeout,
             retries=settings.retries,
@@ -38,4 +36,4 @@ def drive(folder: Path, settings: Drive, *, progress: bool) -> list[str]:
         sizes = [*range(settings.batch, settings.labels, settings.batch), settings.labels]
         with ThreadPoolExecutor(settings.workers) as executor:
             learner.run(program, sizes=sizes, executor=executor, progress=progress)
-        return learner.summary().sentences(target=targets[0])
+        return learner.summary().sentences(target=", ".join(targets))

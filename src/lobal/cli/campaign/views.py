@@ -19,7 +19,7 @@ INTERVAL = 0.95
 def status(folder: Path) -> list[str]:
     """How the campaign stands, in sentences."""
     with opened(folder, read_only=True) as campaign:
-        return campaign.learner.summary().sentences(target=campaign.desk.targets[0])
+        return campaign.learner.summary().sentences(target=", ".join(campaign.desk.targets))
 
 
 def predict(folder: Path, points: Path | None, output: Path, options: TableOptions) -> int:
@@ -58,14 +58,36 @@ def _points_to_predict(campaign: Opened, points: Path | None, options: TableOpti
 
 
 def _predictions(campaign: Opened, columns: dict[str, ndarray]) -> dict[str, ndarray]:
-    """Mean, standard deviation, interval and complexity of every target."""
-    raise NotImplementedError
+    """Mean, standard deviation and interval of every target, and the local complexity relative to its median."""
+    learner, targets = campaign.learner, campaign.desk.targets
+    fitted = learner.fitted
+    if fitted is None:
+        raise ValueError(f"need 10 labels to predict, have {len(learner.labelled.y)}; ask for points and tell labels")
+    inputs = campaign.candidates.encoded(columns)
+    interval = fitted.interval(inputs, INTERVAL)
+    assert interval is not None  # which mixtures have
+    parts = {"": fitted.predict(inputs), " sd": fitted.standard_deviation(inputs)}
+    parts |= dict(zip((" lower", " upper"), interval, strict=True))
+    found = {
+        f"{target}{suffix}": np.asarray(part).reshape(len(inputs), -1)[:, place]
+        for place, target in enumerate(targets)
+        for suffix, part in parts.items()
+    }
+    return found | {"local complexity": _relative_complexity(campaign, inputs)}
+
+
+def _relative_complexity(campaign: Opened, inputs: ndarray) -> ndarray:
+    """bandwidth^-delta, which the complexity is for smooth targets, over its median at the candidates."""
+    learner = campaign.learner
+    assert learner.fitted is not None
+    bandwidth, everywhere = learner.fitted.local_bandwidth(inputs), learner.local_bandwidth()
+    return np.asarray((np.median(everywhere) / bandwidth) ** learner.settings.dimension)
 
 
 def _all_points(campaign: Opened) -> dict[str, ndarray]:
     """Points in the order in which they entered the campaign; one with several labels has several rows."""
     learner, targets = campaign.learner, campaign.desk.targets
-    ledger = learner._state.ledger
+    ledger = learner.ledger
     rows: list[tuple[int, Sequence[float], str]] = []
     for number, entry in enumerate(ledger.entries):
         state = "labelled" if entry.labels else "failed" if entry.failed else "pending"
