@@ -16,11 +16,11 @@ from typing import Any
 CONDUCTIVITY = {"copper": 1.0, "steel": 0.35, "polymer": 0.05}  # relative to copper
 SPACE: dict[str, list[Any]] = {
     "variables": [
-        {"kind": "real", "name": "flow", "lower": 0.01, "upper": 1000.0, "log": True, "unit": "l/h"},
-        {"kind": "real", "name": "power", "lower": 0.1, "upper": 100.0, "log": True, "unit": "W"},
-        {"kind": "real", "name": "angle", "lower": 0.0, "upper": 90.0, "unit": "deg"},
-        {"kind": "integer", "name": "fins", "lower": 1, "upper": 12},
-        {"kind": "categorical", "name": "material", "levels": list(CONDUCTIVITY)},
+        {"type": "real", "name": "flow", "lower": 0.01, "upper": 1000.0, "log": True, "unit": "l/h"},
+        {"type": "real", "name": "power", "lower": 0.1, "upper": 100.0, "log": True, "unit": "W"},
+        {"type": "real", "name": "angle", "lower": 0.0, "upper": 90.0, "unit": "deg"},
+        {"type": "integer", "name": "fins", "lower": 1, "upper": 12},
+        {"type": "categorical", "name": "material", "levels": list(CONDUCTIVITY)},
     ],
     "constraints": ["flow * fins <= 6000"],
 }

@@ -53,10 +53,14 @@ class Reason:
     share: str | None  # of the batch: "check", "spread", "density" or "start"; none if nobody asked for it
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """All of it in words; `names` are those of the candidates, or of the columns of a box."""
+        """The point and why; `names` are those of the candidates, or of the columns of a box."""
+        return f"{_named(self.point, names)}: {self.words(names)}"
+
+    def words(self, names: Sequence[str] | None = None) -> str:
+        """Why, without the point."""
         parts = [self._prediction(), self._nearest(names), self._between(), self._complexity()]
         known = [part for part in parts if part] + ([] if self.share is None else [SHARES[self.share]])
-        return f"{_named(self.point, names)}: {'; '.join(known) or 'nothing is known about it yet'}."
+        return f"{'; '.join(known) or 'nothing is known about it yet'}."
 
     def _prediction(self) -> str:
         if self.prediction is None:

@@ -84,13 +84,13 @@ def sentence_of(call: Sequence[Event]) -> str:
     """What was taken back, in words."""
     numbers = {event["event"]: len(event["points"] if "points" in event else event["candidates"]) for event in call}
     if "asked" in numbers:
-        return f"undone: the request for {_counted(numbers['asked'], 'point')}; none of them had a label"
+        return f"Undone: the request for {_counted(numbers['asked'], 'point')}; none of them had a label."
     parts = [
         f"{_counted(numbers[kind], noun)}{rest}"
         for kind, noun, rest in (("told", "label", ""), ("failed", "failure", ""), ("added", "point", _not_asked(call)))
         if kind in numbers
     ]
-    return f"undone: {', '.join(parts)}"
+    return f"Undone: {', '.join(parts)}."
 
 
 def _not_asked(call: Sequence[Event]) -> str:

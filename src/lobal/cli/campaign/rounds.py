@@ -28,12 +28,12 @@ def ask(folder: Path, n: int, output: Path) -> list[str]:
     with opened(folder) as campaign:
         learner = campaign.learner
         batch = learner.ask(n)
-        sentences = [reason.sentence() for reason in learner.reasons(batch)]
+        reasons = learner.reasons(batch)
         columns = campaign.identified(learner.history[-1].indices) | campaign.columns(batch)
         columns |= {target: np.full(n, "", dtype=object) for target in campaign.desk.targets}
-        columns[WHY] = np.array(sentences, dtype=object)
+        columns[WHY] = np.array([reason.words() for reason in reasons], dtype=object)
         write_atomically(output, table_content(columns, output, campaign.desk.dialect))
-        return sentences
+        return [reason.sentence() for reason in reasons]
 
 
 def undo(folder: Path) -> str:
@@ -136,7 +136,7 @@ def _recorded(campaign: Opened, told: Told, *, again: bool) -> list[str]:
 
 def _is_new(learner: ActiveLearner, told: Told) -> Bool[ndarray, " n"]:
     """Which labels are not recorded yet: tables often hold those of earlier rounds as well."""
-    known = _known(learner)
+    known = _known(learner) + _failed(learner, told.labels.shape[1])
     new = np.ones(len(told.labels), dtype=bool)
     for place, (key, label) in enumerate(zip(_keys(learner, told.points), told.labels.tolist(), strict=True)):
         entry = (key, repr(label))
@@ -155,8 +155,16 @@ def _known(learner: ActiveLearner) -> Counter[tuple[Key, str]]:
     numbers, labels = learner.ledger.labelled()
     inputs = np.asarray(learner.ledger.inputs(numbers), dtype=np.float64)
     keys = [(n, x.tobytes()) for n, x in zip(learner.ledger.candidates(numbers).tolist(), inputs, strict=True)]
-    rows = labels.reshape(len(keys), -1).tolist()
+    rows = (np.atleast_1d(label).tolist() for label in labels)
     return Counter((key, repr(label)) for key, label in zip(keys, rows, strict=True))
+
+
+def _failed(learner: ActiveLearner, width: int) -> Counter[tuple[Key, str]]:
+    """Points that failed, as labels that are NaN."""
+    numbers = learner.ledger.failed
+    inputs = np.asarray(learner.ledger.inputs(numbers), dtype=np.float64)
+    keys = [(n, x.tobytes()) for n, x in zip(learner.ledger.candidates(numbers).tolist(), inputs, strict=True)]
+    return Counter((key, repr([np.nan] * width)) for key in keys)
 
 
 def _n_labelled(learner: ActiveLearner, points: Batch) -> int:
@@ -169,8 +177,8 @@ def _unit_notes(campaign: Opened) -> list[str]:
     """A warning of labels that seem to be in other units, by their points."""
     learner, notes = campaign.learner, []
     numbers, labels = learner.ledger.labelled()
-    X, columns = learner.labelled.X, labels.reshape(len(numbers), -1).T
-    for target, column in zip(campaign.desk.targets, columns, strict=len(numbers) > 0):
+    X, columns = learner.labelled.X, labels.reshape(len(numbers), len(campaign.desk.targets)).T
+    for target, column in zip(campaign.desk.targets, columns, strict=True):
         there = np.flatnonzero(np.isfinite(column))
         rows, factor = labels_in_other_units(X[there], column[there])
         if len(rows):

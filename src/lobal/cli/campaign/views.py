@@ -10,7 +10,6 @@ from lobal.cli.campaign.desk import Opened, opened
 from lobal.core.dialects import TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.tables import table_content
-from lobal.report.html import campaign_report
 
 STATE, ORDER = "state", "number"  # columns of an export
 INTERVAL = 0.95
@@ -41,6 +40,8 @@ def export(folder: Path, output: Path) -> int:
 
 def report(folder: Path, output: Path) -> None:
     """Write the page."""
+    from lobal.report.html import campaign_report  # which loads the drawing library
+
     with opened(folder, read_only=True) as campaign:
         title = f"{', '.join(campaign.desk.targets)}: the campaign in {folder.name}"
         campaign_report(campaign.learner, output, title=title, target=campaign.desk.targets[0])
