@@ -362,6 +362,11 @@ def test_without_pandas_tables_are_dictionaries(monkeypatch: pytest.MonkeyPatch)
     assert len(learner.labelled.y) == 9
 
 
+def test_columns_of_figures_have_names() -> None:
+    names = ["p (log)", "T", "n", "s = water", "s = oil", "s = gas"]
+    assert mixed_space().candidates(0).input_names == names
+
+
 def test_validation_is_given_as_a_table() -> None:
     _, points = asked(15)
     learner = ActiveLearner(mixed_space(), seed=1, validation=(points, target(points)))

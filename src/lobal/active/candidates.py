@@ -99,6 +99,11 @@ class Candidates(ABC):
         return self.n_columns
 
     @property
+    def input_names(self) -> list[str] | None:
+        """Names of these columns for figures; none where the space has no names."""
+        return None
+
+    @property
     def is_uniform_box(self) -> bool:
         """Whether the candidates are a Sobol sequence, and predictions are wanted everywhere alike."""
         return False

@@ -87,6 +87,10 @@ class SearchCandidates(Candidates):
     def n_inputs(self) -> int:
         return sum(variable.n_inputs for variable in self.region.variables)
 
+    @property
+    def input_names(self) -> list[str] | None:
+        return [name for variable in self.region.variables for name in variable.input_names]
+
     def intrinsic_dimension(self, seed: int) -> float:
         """The number of free numbers; of a table what TwoNN finds, if that is less."""
         free = float(self.region.dimension)

@@ -40,6 +40,11 @@ class Variable(ABC):
 
     @property
     @abstractmethod
+    def input_names(self) -> list[str]:
+        """Names of these columns."""
+
+    @property
+    @abstractmethod
     def n_values(self) -> int | None:
         """How many values there are; none where they are real numbers."""
 
@@ -95,6 +100,10 @@ class Numerical(Variable):
     @property
     def n_inputs(self) -> int:
         return 1
+
+    @property
+    def input_names(self) -> list[str]:
+        return [f"{self.name} (log)" if self.log else self.name]
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -280,6 +289,10 @@ class Categorical(Variable):
     @property
     def n_inputs(self) -> int:
         return len(self.levels)
+
+    @property
+    def input_names(self) -> list[str]:
+        return [f"{self.name} = {level}" for level in self.levels]
 
     @property
     def n_values(self) -> int | None:

@@ -49,6 +49,7 @@ def landscape(learner: ActiveLearner, variables: Sequence[Variable] | None = Non
     if learner.fitted is None:
         raise ValueError(f"a landscape needs a fitted model; {len(learner.labelled.y)} labels are too few")
     total, d = learner.candidates.X.shape
+    names = learner.candidates.input_names if names is None else names
     rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
     return Landscape(
