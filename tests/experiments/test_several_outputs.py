@@ -14,6 +14,7 @@ def test_outputs_are_complex_in_different_places() -> None:
     assert second[120:, 120:].mean() > 4.0 * second[:60, :60].mean()
 
 
+@pytest.mark.filterwarnings("ignore::lobal.OutlierWarning")
 def test_errors_of_every_design_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several_outputs, "N_CANDIDATES", 256)
     monkeypatch.setattr(several_outputs, "sizes_up_to", lambda n: [n])
