@@ -85,7 +85,7 @@ def test_a_run_ends_within_its_budget_and_goes_on_with_a_larger_one() -> None:
 
 def test_a_budget_is_reached_exactly() -> None:
     found = learner()
-    found.run(bumpy, sizes=[8, 30], budget=11)
+    found.run(bumpy, sizes=[8, 30], budget=11.0)
     assert found.spent == 11.0
     assert len(found.history) == 2
 

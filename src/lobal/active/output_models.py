@@ -34,7 +34,7 @@ class CurveBasis(NamedTuple):
         sizes, components = np.linalg.svd(centred, full_matrices=False)[1:]
         explained = np.cumsum(np.square(sizes))
         k = 1 + int((explained < share * explained[-1]).sum())
-        components = components[: min(k, len(components))]
+        components = np.ascontiguousarray(components[: min(k, len(components))])
         rest = centred - centred @ components.T @ components
         return CurveBasis(mean, components, np.square(rest).mean(axis=0))
 
