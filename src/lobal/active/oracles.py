@@ -199,7 +199,7 @@ def kill_hanging(executor: Executor | None, given_up: Sequence[Future[Any]]) -> 
         return
     logger.warning("%d calls of the oracle hang: the processes of their executor are killed; make a new one", hanging)
     processes = list((executor._processes or {}).values())  # none are left after a shutdown
-    manager = executor._executor_manager_thread  # type: ignore[attr-defined]  # takes note of their end
+    manager: Any = executor._executor_manager_thread  # takes note of their end
     executor.shutdown(wait=False, cancel_futures=True)  # first, or calls that were cancelled would be in its way
     for process in processes:
         process.kill()

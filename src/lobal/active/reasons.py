@@ -153,7 +153,7 @@ def _between(near: list[Neighbour]) -> dict[str, Any]:
         return {"between": None, "difference": None}
     labels = np.array([each.label for each in near], dtype=np.float64).reshape(len(near), -1)
     apart = np.linalg.norm(labels[:, None] - labels[None], axis=-1)
-    first, second = sorted(np.unravel_index(int(apart.argmax()), apart.shape))
+    first, second = sorted(divmod(int(apart.argmax()), len(near)))
     if apart[first, second] == 0.0:
         first, second = 0, 1
     return {"between": (near[first], near[second]), "difference": float(apart[first, second])}

@@ -82,7 +82,7 @@ def last_call(events: Sequence[Event]) -> Sequence[Event]:
 
 def sentence_of(call: Sequence[Event]) -> str:
     """What was taken back, in words."""
-    numbers = {event["event"]: len(event.get("points", event.get("candidates", []))) for event in call}
+    numbers = {event["event"]: len(event["points"] if "points" in event else event["candidates"]) for event in call}
     if "asked" in numbers:
         return f"undone: the request for {_counted(numbers['asked'], 'point')}; none of them had a label"
     parts = [
