@@ -101,7 +101,7 @@ def test_a_campaign_saved_late_has_the_last_model(tmp_path: Path) -> None:
     assert files[0] == [*files[1][:2], "0001.model", *files[1][2:]]
     assert files[1] == ["0000.lobal", "0001.lobal", "0002.lobal", "0002.model"]
     journals = [Campaign.read(tmp_path / name).events for name in ("kept", "late")]
-    asked = [[event for event in journal if event["event"] == "asked"] for journal in journals]
+    asked = [[event | {"time": 0.0} for event in journal if event["event"] == "asked"] for journal in journals]
     assert asked[0] == asked[1]
     models = [MixtureRegressor.load(tmp_path / name / "steps" / "0002.model") for name in ("kept", "late")]
     X = np.linspace(0, 1, 50)[:, None]
