@@ -1,6 +1,7 @@
 """The documentation and its code blocks."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,4 +32,4 @@ def commands(page: Path) -> list[list[str]]:
     """The words of every command in the `sh` blocks of a page; comments and continued lines are understood."""
     joined = [block.content.replace("\\\n", " ") for block in blocks(page) if block.info == "sh"]
     lines = [re.sub(r"\s+#.*", "", line).strip() for content in joined for line in content.splitlines()]
-    return [line.split() for line in lines if line]
+    return [shlex.split(line) for line in lines if line]
