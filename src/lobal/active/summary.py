@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
 
@@ -25,12 +25,13 @@ class Summary:
     failed: int
     error: float | None  # validation error, root mean squared
     error_standard_error: float | None
-    outputs: dict[str, tuple[float, float | None]]  # error and its standard error by output, where there are several
     trend: Trend | None  # power of the number of labels by which the error falls
     noise: float | None  # standard deviation of the labels' noise
     savings: ExpectedSavings | None  # by following the local complexity
     is_flat: bool  # twice as many labels would hardly lower the error
     has_no_advantage: bool  # evenly spread points would do about as well
+    # Error and its standard error by output, where there are several.
+    outputs: dict[str, tuple[float, float | None]] = field(default_factory=dict)
 
     def sentences(self, target: str = "the label", unit: str = "") -> list[str]:
         """All of it in words; the error is one of `target`, in its `unit`."""
