@@ -69,6 +69,13 @@ class Candidates(ABC):
     pool_density: Float[Tensor, " N"]  # p_X
     test_density: Float[Tensor, " N"]  # q
     cost: Float[Tensor, " N"] | None = None  # of a label; none where all cost the same
+    outputs: Outputs | None = None  # none: a label is one number, or what the space takes
+
+    @property
+    def output_units(self) -> dict[str, str]:
+        """Units of outputs that have one, by name."""
+        named = self.outputs if isinstance(self.outputs, tuple) else ()
+        return {output.name: output.unit for output in named if output.unit}
 
     @property
     def initial_density(self) -> Float[Tensor, " N"]:

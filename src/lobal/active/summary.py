@@ -1,7 +1,7 @@
 """Where a campaign stands, in numbers and in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
@@ -10,8 +10,12 @@ from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
 from lobal.active.learning_curve import GAIN, SHARE, Trend, has_no_advantage, is_flat, learning_curve, trend
+from lobal.active.surrogate import FittedSurrogate
 
 UNKNOWN = "not known yet"
+# How errors were found.
+LEAVE_ONE_OUT, VALIDATION, HELD_OUT = "leave-one-out", "of the validation labels", "of labels held out"
+MOST_DIGITS = 5  # after the point; smaller numbers are written with powers of ten
 
 
 @final
@@ -30,19 +34,23 @@ class Summary:
     savings: ExpectedSavings | None  # by following the local complexity
     is_flat: bool  # twice as many labels would hardly lower the error
     has_no_advantage: bool  # evenly spread points would do about as well
-    # Error and its standard error by output, where there are several.
+    # Error and its standard error by output, and the units of these, where there are several.
     outputs: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    method: str = LEAVE_ONE_OUT  # how the errors were found
 
     def sentences(self, target: str = "the label", unit: str = "") -> list[str]:
         """All of it in words; the error is one of `target`, in its `unit`."""
-        found = [self._counts()]
-        if self.outputs:
-            found += [_off_by(name, error, sure, "") for name, (error, sure) in self.outputs.items()]
-            found += [self._trend(), self._savings()]
-        else:
-            found.append(self._error(target, unit))
-            found += [] if self.error is None else [self._trend(), self._noise(target, unit), self._savings()]
-        return [*found, *self.advice()]
+        return [self.counts(), *(sentence for found in self.topics(target, unit).values() for sentence in found)]
+
+    def topics(self, target: str = "the label", unit: str = "") -> dict[str, list[str]]:
+        """The sentences, without the counts, by what they are about; what cannot be known yet is left out."""
+        topics = {"Error": [*self._errors(target, unit)]}
+        if self.error is not None:
+            topics["Trend"] = [self._trend()]
+            topics["Noise"] = [] if self.outputs else [self._noise(target, unit)]
+            topics["Expected savings"] = [self._savings()]
+        return topics | {"Go on or stop?": self.advice()}
 
     def advice(self) -> list[str]:
         """Whether to stop, in words."""
@@ -56,18 +64,25 @@ class Summary:
         found = [sentence for sentence, holds in ((flat, self.is_flat), (even, self.has_no_advantage)) if holds]
         return found or ["Nothing speaks for stopping yet."]
 
-    def _counts(self) -> str:
+    def counts(self) -> str:
+        """How many labels there are, to come, and failed."""
         waiting = f"{self.pending} pending"
         if self.pending_since is not None:
             waiting += f" since {self.pending_since:%Y-%m-%d %H:%M} UTC"
         return f"{self.labels} label{'' if self.labels == 1 else 's'}, {waiting}, {self.failed} failed."
 
-    def _error(self, target: str, unit: str) -> str:
+    def _errors(self, target: str, unit: str) -> Iterable[str]:
         if self.error is None:
             missing = max(0, SMALLEST_TRAINING_SET - self.labels)
             more = f"; {missing} more labels are needed" if missing else ""
-            return f"The error of predictions of {target} is {UNKNOWN}{more}."
-        return _off_by(target, self.error, self.error_standard_error, unit)
+            return [f"The error of predictions of {target} is {UNKNOWN}{more}."]
+        errors = self.outputs or {target: (self.error, self.error_standard_error)}
+        units = self.units if self.outputs else {target: unit}
+        return (self._off_by(name, *known, units.get(name, "")) for name, known in errors.items())
+
+    def _off_by(self, target: str, error: float, standard_error: float | None, unit: str) -> str:
+        known = with_standard_error(error, standard_error)
+        return f"Predictions of {target} are off by {known}{_unit(unit)} (root mean square, {self.method})."
 
     def _trend(self) -> str:
         if self.trend is None:
@@ -103,19 +118,32 @@ def summary_of(state: CampaignState, known: Knowledge, since: Sequence[datetime 
         pending_since=min((time for time in since if time is not None), default=None),
         failed=len(state.ledger.failed),
         error=error,
-        outputs={} if fitted is None else fitted.output_errors,
         error_standard_error=None if fitted is None else fitted.standard_error,
         trend=trend(curve),
         noise=None if noise is None else math.sqrt(noise),
         savings=savings,
         is_flat=is_flat(curve),
         has_no_advantage=has_no_advantage(savings),
+        outputs={} if fitted is None else fitted.output_errors,
+        units=state.candidates.output_units,
+        method=VALIDATION if state.setup.validation is not None else _method(fitted),
     )
 
 
-def _off_by(target: str, error: float, standard_error: float | None, unit: str) -> str:
-    sure = "" if standard_error is None else f" ± {standard_error:.1g}"
-    return f"Predictions of {target} are off by {error:.3g}{sure}{_unit(unit)} (root mean square, leave-one-out)."
+def _method(fitted: FittedSurrogate | None) -> str:
+    """How a model without validation labels finds its error: only by leaving out each label it knows how sure it is."""
+    is_held_out = fitted is not None and fitted.standard_error is None and not fitted.output_errors
+    return HELD_OUT if is_held_out else LEAVE_ONE_OUT
+
+
+def with_standard_error(value: float, error: float | None) -> str:
+    """A value with as many digits as its standard error allows, which has two."""
+    if error is None or not 0.0 < error < math.inf:
+        return f"{value:.3g}"
+    digits = 1 - math.floor(math.log10(error))
+    if digits > MOST_DIGITS or error >= 10.0**MOST_DIGITS:
+        return f"{value:.3g} ± {error:.2g}"
+    return " ± ".join(f"{round(each, digits):.{max(digits, 0)}f}" for each in (value, error))
 
 
 def _unit(unit: str) -> str:

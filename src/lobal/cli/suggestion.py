@@ -53,6 +53,8 @@ class Suggestion(NamedTuple):
     notes: list[str]
     dialect: Dialect  # of the pool
     X: Float[ndarray, "n d"]  # the inputs of the points as numbers
+    target: str  # column of the labels
+    identifiers: list[str]  # of all candidates
 
 
 def suggest(request: Request) -> Suggestion:
@@ -84,7 +86,10 @@ def suggest(request: Request) -> Suggestion:
     own = given.rows[rows]
     first = {ROW: own} if name is None else {name: pool.column(name)[own]}
     columns = first | {each: pool.column(each)[own] for each in inputs} | _scores(learner, rows)
-    return Suggestion(columns, learner, inputs, notes, pool.dialect, given.values[rows])
+    known_as = [f"{ROW} {row}" for row in given.rows.tolist()]
+    identifiers = known_as if name is None else [str(each) for each in pool.column(name)[given.rows].tolist()]
+    given_inputs = given.values[rows]
+    return Suggestion(columns, learner, inputs, notes, pool.dialect, given_inputs, request.target, identifiers)
 
 
 def read_tables(paths: Sequence[Path], options: TableOptions, pool: Table) -> list[Table]:
@@ -101,7 +106,15 @@ def write_suggestion(suggestion: Suggestion, output: Path, report: Path) -> None
         columns = columns | dict(zip(suggestion.inputs, suggestion.X.T, strict=True))
     write_atomically(output, table_content(columns, output, suggestion.dialect))
     title = f"The next {len(suggestion.X)} points to label"
-    campaign_report(suggestion.learner, report, title=title, names=suggestion.inputs, notes=suggestion.notes)
+    campaign_report(
+        suggestion.learner,
+        report,
+        title=title,
+        names=suggestion.inputs,
+        notes=suggestion.notes,
+        target=suggestion.target,
+        identifiers=suggestion.identifiers,
+    )
 
 
 def outlook(learner: ActiveLearner) -> str:

@@ -4,7 +4,7 @@ Values are given at the candidates. Figures are returned and change no global st
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -17,10 +17,10 @@ from scipy.integrate import trapezoid
 
 from lobal.active.learner import ActiveLearner
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.axes import number_logarithmic
+from lobal.report.axes import name_axis, number_logarithmic
 from lobal.report.figures import DATA, LINES, PREDICTION, TRUTH
 from lobal.report.savings import pooled_errors
-from lobal.report.variables import Variable, variables_of
+from lobal.report.variables import Variable, variables_for
 
 SUGGESTED = "#E69F00"  # of the same palette as the other colours
 FAILED = "#CC79A7"
@@ -41,42 +41,45 @@ class Landscape:
     labelled: Float[ndarray, "labelled d"]  # in the order they were asked for
     suggested: Float[ndarray, "suggested d"]  # labels still to come
     failed: Float[ndarray, "failed d"]
-    prediction: Float[ndarray, " n"] | None = None
+    predictions: Mapping[str, Float[ndarray, " n"]] = field(default_factory=dict)  # by output, where they are numbers
 
 
-def landscape(learner: ActiveLearner, variables: Sequence[Variable] | None = None) -> Landscape:
-    """The learner at 10,000 of its candidates at most, drawn at random with a fixed seed."""
+def landscape(
+    learner: ActiveLearner,
+    variables: Sequence[Variable] | None = None,
+    models: Mapping[str, MixtureRegressor] | None = None,
+) -> Landscape:
+    """The learner at 10,000 of its candidates at most, drawn at random with a fixed seed; `models` are its outputs'."""
     if learner.fitted is None:
         raise ValueError(f"a landscape needs a fitted model; {len(learner.labelled.y)} labels are too few")
-    total, d = learner.candidates.X.shape
-    names = learner.candidates.input_names if names is None else names
+    total = len(learner.candidates)
     rows = np.sort(np.random.default_rng(0).permutation(total)[:MOST_POINTS])
     points = np.asarray(learner.candidates.X[rows], dtype=np.float64)
     return Landscape(
         points=points,
-        variables=variables_of(d) if variables is None else tuple(variables),
+        variables=variables_for(learner.candidates) if variables is None else tuple(variables),
         complexity=learner.local_complexity()[rows],
         superior_density=learner.superior_density()[rows],
         training_density=learner.training_density()[rows],
         labelled=_coordinates(learner, learner.labelled.X, learner.labelled.candidate),
-        suggested=inputs_of(learner, learner.pending),
-        failed=inputs_of(learner, learner.failed),
-        prediction=_prediction(learner, rows),
+        suggested=inputs_of(learner, learner.ledger.pending),
+        failed=inputs_of(learner, learner.ledger.failed),
+        predictions=_predictions(learner, {} if models is None else models, rows),
     )
 
 
-def _prediction(learner: ActiveLearner, rows: Int[ndarray, " n"]) -> Float[ndarray, " n"] | None:
-    """What is predicted for candidates; none where it is more than a number."""
-    if not isinstance(learner.model, MixtureRegressor):
-        return None
-    return np.asarray(learner.model.predict(learner.candidates.inputs_at(torch.from_numpy(rows))))
+def _predictions(
+    learner: ActiveLearner, models: Mapping[str, MixtureRegressor], rows: Int[ndarray, " n"]
+) -> dict[str, Float[ndarray, " n"]]:
+    """What is predicted for candidates."""
+    inputs = learner.candidates.inputs_at(torch.from_numpy(rows))
+    return {name: np.asarray(model.predict(inputs)) for name, model in models.items()}
 
 
-def inputs_of(learner: ActiveLearner, points: ndarray) -> Float[ndarray, "n d"]:
-    """Inputs of points as the learner returns them, such as the pending ones."""
-    candidates, recorded = learner.candidates.locate(points)
-    numbers = np.asarray(candidates, dtype=np.int64)
-    return _coordinates(learner, learner.candidates.model_inputs(numbers, recorded), numbers)
+def inputs_of(learner: ActiveLearner, numbers: Sequence[int]) -> Float[ndarray, "n d"]:
+    """Inputs of points by their numbers in the campaign's ledger, such as those of the pending ones."""
+    candidates, recorded = learner.ledger.candidates(numbers), learner.ledger.inputs(numbers)
+    return _coordinates(learner, learner.candidates.model_inputs(candidates, recorded), candidates)
 
 
 def _coordinates(learner: ActiveLearner, inputs: ndarray, numbers: Int[ndarray, " n"]) -> Float[ndarray, "n d"]:
@@ -121,17 +124,19 @@ def draw_curve(axes: Axes, curve: Curve, **look: Any) -> Float[ndarray, " sizes"
 
 def training_histogram_figure(landscape: Landscape) -> Figure:
     """One column: histogram of labelled and suggested inputs, with training density and superior density."""
-    x, labelled, suggested = (part[:, 0] for part in (landscape.points, landscape.labelled, landscape.suggested))
+    variable, inputs = landscape.variables[0], landscape.points[:, 0]
+    x, labelled, suggested = map(variable.at, (landscape.points, landscape.labelled, landscape.suggested))
     figure = Figure(figsize=(5.0, 4.0), layout="constrained")
     axes = figure.subplots()
     number = len(labelled) + len(suggested)
-    bins = np.linspace(x.min(), x.max(), 1 + int(np.clip(1.5 * number**0.5, 8, 80)))
+    edges = np.linspace(inputs.min(), inputs.max(), 1 + int(np.clip(1.5 * number**0.5, 8, 80)))
+    bins = variable.at(edges[:, None])
     parts = {f"labelled, {len(labelled)}": labelled, f"suggested, {len(suggested)}": suggested}
     kept = {name: part for name, part in parts.items() if len(part)}
     axes.hist(
         list(kept.values()),
         bins=list(bins),
-        weights=[np.full(len(part), 1.0 / (number * (bins[1] - bins[0]))) for part in kept.values()],
+        weights=[np.full(len(part), 1.0 / (number * (edges[1] - edges[0]))) for part in kept.values()],
         stacked=True,
         color=[{"l": DATA, "s": SUGGESTED}[name[0]] for name in kept],
         label=list(kept),
@@ -141,13 +146,14 @@ def training_histogram_figure(landscape: Landscape) -> Figure:
         (landscape.training_density, TRUTH, "training density $p_k$"),
         (landscape.superior_density, PREDICTION, "superior training density"),
     ):
-        area = trapezoid(values[order], x[order])
+        area = trapezoid(values[order], inputs[order])
         axes.plot(x[order], values[order] / area, color=colour, linewidth=1.2, label=name)
     if len(landscape.failed):
-        failed = landscape.failed[:, 0]
+        failed = variable.at(landscape.failed)
         axes.plot(failed, np.zeros(len(failed)), "x", color=FAILED, clip_on=False, label=f"failed, {len(failed)}")
-    axes.set(xlabel=landscape.variables[0].label, ylabel="density", ylim=(0.0, None))
+    axes.set(ylabel="density", ylim=(0.0, None))
     axes.margins(x=0.01)
+    name_axis(axes, "x", variable)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small")
     return figure

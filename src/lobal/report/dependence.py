@@ -13,7 +13,7 @@ from numpy import ndarray
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.axes import name_axis, number_logarithmic
 from lobal.report.figures import ACCENT, PREDICTION
-from lobal.report.variables import MOST_DISTINCT, Variable
+from lobal.report.variables import MOST_DISTINCT, Variable, slices
 
 SAMPLE, STEPS = 100, 41  # candidates, and values of the variable that each is given
 BAND = (0.1, 0.9)  # quantiles over the candidates
@@ -34,6 +34,12 @@ class Course:
         lower, upper = np.quantile(values, BAND, axis=1)
         return cls(mean=values.mean(axis=1), lower=lower, upper=upper)
 
+    @classmethod
+    def joined(cls, parts: Sequence["Course"]) -> "Course":
+        """One course after another."""
+        fields = ("mean", "lower", "upper")
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields})
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -49,25 +55,51 @@ class Dependence:
 def dependences(
     model: MixtureRegressor, variables: Sequence[Variable], points: Float[ndarray, "n d"], *, seed: int = 0
 ) -> list[Dependence]:
-    """Partial dependence on each of the variables, averaged over some of the points."""
+    """Partial dependence on each of the variables, averaged over some of the points.
+
+    Of variables that cannot change alone, the means over the points around each value instead.
+    """
     rows = np.random.default_rng(seed).permutation(len(points))[:SAMPLE]
     sample = points[rows]
-    middle = np.median(np.log(model.local_complexity(sample)))
-    found = []
-    for variable in variables:
-        grid = value_grid(variable, points)
-        moved = np.repeat(sample[None], len(grid), axis=0)
-        moved[:, :, list(variable.columns)] = grid[:, None, :]
-        inputs, shape = moved.reshape(-1, points.shape[1]), moved.shape[:2]
-        found.append(
-            Dependence(
-                variable=variable,
-                values=variable.at(moved[:, 0]),
-                prediction=Course.of(np.asarray(model.predict(inputs)).reshape(shape)),
-                complexity=Course.of(np.log(model.local_complexity(inputs)).reshape(shape) - middle),
-            )
-        )
-    return found
+    middle = float(np.median(np.log(model.local_complexity(sample))))
+    return [
+        _among(model, variable, points, middle) if variable.is_bound else _moved(model, variable, points, sample, middle)
+        for variable in variables
+    ]
+
+
+def _moved(
+    model: MixtureRegressor,
+    variable: Variable,
+    points: Float[ndarray, "n d"],
+    sample: Float[ndarray, "m d"],
+    middle: float,
+) -> Dependence:
+    """Each point of the sample, given every value of the variable."""
+    grid = value_grid(variable, points)
+    moved = np.repeat(sample[None], len(grid), axis=0)
+    moved[:, :, list(variable.columns)] = grid[:, None, :]
+    inputs, shape = moved.reshape(-1, points.shape[1]), moved.shape[:2]
+    return Dependence(
+        variable=variable,
+        values=variable.at(moved[:, 0]),
+        prediction=Course.of(np.asarray(model.predict(inputs)).reshape(shape)),
+        complexity=Course.of(np.log(model.local_complexity(inputs)).reshape(shape) - middle),
+    )
+
+
+def _among(model: MixtureRegressor, variable: Variable, points: Float[ndarray, "n d"], middle: float) -> Dependence:
+    """The points as they are, in slices of the variable."""
+    x = variable.at(points)
+    slice_of = slices(x)
+    rows = [np.flatnonzero(slice_of == each) for each in np.unique(slice_of)]
+    prediction, complexity = np.asarray(model.predict(points)), np.log(model.local_complexity(points)) - middle
+    return Dependence(
+        variable=variable,
+        values=np.array([x[each].mean() for each in rows]),
+        prediction=Course.joined([Course.of(prediction[None, each]) for each in rows]),
+        complexity=Course.joined([Course.of(complexity[None, each]) for each in rows]),
+    )
 
 
 def value_grid(variable: Variable, points: Float[ndarray, "n d"]) -> Float[ndarray, "steps k"]:
@@ -101,7 +133,7 @@ def _figure(found: Dependence, limits: Sequence[tuple[float, float]], target: st
     figure = Figure(figsize=(4.0, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     _draw(above, found, found.prediction, PREDICTION)
-    above.set_ylabel(target)
+    above.set_ylabel(target.replace("$", r"\$"))
     if limits[0][0] < limits[0][1]:
         above.set_ylim(limits[0])
     _draw(below, found, _exponential(found.complexity), ACCENT)

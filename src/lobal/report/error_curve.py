@@ -1,14 +1,23 @@
 """The error of a campaign over its rounds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from functools import partial
+from typing import TypeAlias, final
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from lobal.active.campaign.history import Step
 from lobal.active.learner import ActiveLearner
+from lobal.active.output_surrogate import FittedOutputs
+from lobal.active.outputs import Curve
+from lobal.active.surrogate import FittedSurrogate
 from lobal.report.axes import number_logarithmic
 from lobal.report.figures import ACCENT
+from lobal.report.variables import titled
+
+Error: TypeAlias = tuple[float | None, float | None]  # with its standard error; None where it is not known
 
 MOST_TICKS = 8  # more sizes than that do not get a tick each
 
@@ -23,17 +32,54 @@ class Round:
     standard_error: float | None = None
 
 
-def error_rounds(learner: ActiveLearner) -> tuple[Round, ...]:
-    """All models whose error is known, the present one last; the last of several with as many labels counts."""
-    found = {
-        n: Round(labels=n, error=step.validation_error, standard_error=step.standard_error)
-        for step in learner.history
-        if step.validation_error is not None and (n := step.size if step.labels is None else step.labels)
-    }
-    fitted, now = learner.fitted, len(learner.labelled.y)
-    if fitted is not None and fitted.validation_error is not None:
-        found[now] = Round(labels=now, error=fitted.validation_error, standard_error=fitted.standard_error)
-    return tuple(found[n] for n in sorted(found))
+def error_rounds(learner: ActiveLearner, target: str) -> dict[str, tuple[Round, ...]]:
+    """All models whose error is known, the present one last, by output; outputs without any are left out.
+
+    The last of several models with as many labels counts. Where a label is one number, it is called `target`.
+    """
+    outputs = learner.candidates.outputs
+    if outputs is None:
+        found = {target: _rounds(learner, _error_of_step, _error_of_model)}
+    else:
+        names = [each.name for each in ([outputs] if isinstance(outputs, Curve) else outputs)]
+        units = [each.unit for each in ([outputs] if isinstance(outputs, Curve) else outputs)]
+        found = {
+            titled(name, unit): _rounds(learner, partial(_output_of_step, place), partial(_output_of_model, place))
+            for place, (name, unit) in enumerate(zip(names, units, strict=True))
+        }
+    return {name: rounds for name, rounds in found.items() if rounds}
+
+
+def _rounds(
+    learner: ActiveLearner, of_step: Callable[[Step], Error], of_model: Callable[[FittedSurrogate], Error]
+) -> tuple[Round, ...]:
+    errors = {step.size if step.labels is None else step.labels: of_step(step) for step in learner.history}
+    if learner.fitted is not None:
+        errors[len(learner.labelled.y)] = of_model(learner.fitted)
+    return tuple(
+        Round(labels=n, error=error, standard_error=sure)
+        for n, (error, sure) in sorted(errors.items())
+        if n and error is not None
+    )
+
+
+def _error_of_step(step: Step) -> Error:
+    return step.validation_error, step.standard_error
+
+
+def _error_of_model(fitted: FittedSurrogate) -> Error:
+    return fitted.validation_error, fitted.standard_error
+
+
+def _output_of_step(place: int, step: Step) -> Error:
+    return (step.errors[place] if step.errors else None), None
+
+
+def _output_of_model(place: int, fitted: FittedSurrogate) -> Error:
+    if not isinstance(fitted, FittedOutputs):
+        return None, None
+    sure = fitted.outputs[place].standard_error if fitted.model.basis is None else None
+    return fitted.errors[place], sure
 
 
 def error_curve_figure(rounds: tuple[Round, ...], target: str) -> Figure:
@@ -49,7 +95,8 @@ def error_curve_figure(rounds: tuple[Round, ...], target: str) -> Figure:
         axes.plot(sizes, errors, color=ACCENT)
     bars = np.nan_to_num([errors - lower, spread])
     axes.errorbar(sizes, errors, yerr=bars, fmt="o", color=ACCENT, markersize=4.5, capsize=2.5)
-    axes.set(xscale="log", yscale="log", xlabel="labels", ylabel=f"error of {target}")
+    name = target.replace("$", r"\$")
+    axes.set(xscale="log", yscale="log", xlabel="labels", ylabel=f"error of {name}")
     low, high = float(np.nanmin([errors, lower])), float(np.nanmax([errors, errors + spread]))
     axes.set_ylim(low / 1.25, high * 1.25)
     axes.set_xlim(sizes[0] / 1.15, sizes[-1] * 1.15)

@@ -17,7 +17,7 @@ MOST_LISTED = 50  # failed points in the table
 
 def failure_blocks(learner: ActiveLearner, variables: Sequence[Variable], names: Sequence[str | None]) -> Iterator[str]:
     """The share of points that failed, where they lie against those with labels, and each of them."""
-    failed, labelled = inputs_of(learner, learner.failed), learner.labelled
+    failed, labelled = inputs_of(learner, learner.ledger.failed), learner.labelled
     if not len(failed):
         return
     done = len(failed) + len(labelled.y)
@@ -31,13 +31,13 @@ def failure_blocks(learner: ActiveLearner, variables: Sequence[Variable], names:
     listed = [[name, *_inputs(variables, row)] for name, row in zip(names, failed[:MOST_LISTED], strict=False)]
     yield details_block(
         f"The {'first ' if len(failed) > MOST_LISTED else ''}{len(listed)} points that failed",
-        [table_block(("point", *(variable.name for variable in variables)), listed)],
+        [table_block(("point", *(variable.title for variable in variables)), listed)],
     )
 
 
 def _extent(variable: Variable, *groups: Float[ndarray, "_ d"]) -> list[object]:
     """Lowest, median and highest value in each group; the most frequent level of a category instead."""
-    cells: list[object] = [variable.name]
+    cells: list[object] = [variable.title]
     for points in groups:
         values = variable.at(points)
         if variable.levels or not len(values):

@@ -13,9 +13,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
+from lobal.active.outputs import Curve
+from lobal.active.reasons import SHARES
 from lobal.core.files import write_atomically
 from lobal.report import overview
-from lobal.report.batch import SHARES, batch_rows, batch_table
+from lobal.report.batch import batch_rows, batch_table
 from lobal.report.blocks import (
     campaign_page,
     details_block,
@@ -27,14 +29,21 @@ from lobal.report.blocks import (
     text_block,
 )
 from lobal.report.campaign_figures import Landscape, landscape, training_histogram_figure
-from lobal.report.error_curve import Round, error_curve_figure, error_rounds
+from lobal.report.error_curve import error_curve_figure, error_rounds
 from lobal.report.failures import failure_blocks
 from lobal.report.line import line_figures
 from lobal.report.maps import map_figures, telling_pairs
-from lobal.report.model_sections import Output, agreement_blocks, calibration_blocks, dependence_blocks, mixtures_of
+from lobal.report.model_sections import (
+    Output,
+    agreement_blocks,
+    calibration_blocks,
+    dependence_blocks,
+    mixtures_of,
+    output_names,
+)
 from lobal.report.record import record_blocks
 from lobal.report.savings import Savings
-from lobal.report.variables import Variable, variables_of
+from lobal.report.variables import Variable, row_name, variables_for
 
 MOST_CANDIDATES = 2000  # that variables are ranked by
 
@@ -53,8 +62,15 @@ MAP_CAPTION = (
 CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error."
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
 NEAREST = (
-    "The distance to the nearest label is in units of the usual distance from label to label; the complexity, once "
-    "there is a model, in units of its median over the candidates."
+    "The distance to the nearest label is in bandwidths of the model, all variables together; labels nearby are the "
+    "six nearest; the complexity is in units of its median over the candidates."
+)
+NEAREST_WITHOUT_MODEL = (
+    "The distance to the nearest label is in units of the spread of the variables; labels nearby are the six nearest."
+)
+CURVES = (
+    "Labels are curves, each of many numbers: prediction against measurement, dependence on the inputs and calibration "
+    "are shown for single numbers only."
 )
 
 
@@ -76,15 +92,15 @@ def campaign_report(
         learner: the `ActiveLearner`.
         path: the file; missing folders are created.
         title: title of the page.
-        names: names of the input columns.
+        names: names of the input columns; those of a `SearchSpace` are known.
         savings: savings measured against random labels, if there are any.
         notes: further sentences for the first section, such as what was left out of the data.
         variables: the inputs as the user knows them, if they are not the columns, such as categories; then `names` are
             not needed.
-        target: what the labels are, with their unit.
-        identifiers: names of the candidates of a pool; by default their row numbers.
+        target: what the labels are, with their unit; outputs that have names of their own keep them.
+        identifiers: names of the candidates of a pool; by default the labels of a table's rows, or row numbers.
     """
-    known = variables_of(learner.candidates.X.shape[1], names) if variables is None else tuple(variables)
+    known = variables_for(learner.candidates, names) if variables is None else tuple(variables)
     page = Page(learner, known, target, None if identifiers is None else tuple(identifiers))
     destination = Path(path)
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -112,21 +128,17 @@ class Page:
     target: str
     identifiers: tuple[str, ...] | None = None
 
-    def name(self, candidate: int) -> str:
-        """What a candidate of a pool is called."""
-        return f"row {candidate}" if self.identifiers is None else self.identifiers[candidate]
-
-    @cached_property
-    def rounds(self) -> tuple[Round, ...]:
-        """All models whose error is known."""
-        return error_rounds(self.learner)
+    def name(self, candidate: int) -> str | None:
+        """What a candidate of a pool is called; none where points are not rows of anything."""
+        named = row_name(self.learner.candidates, candidate)
+        return named if named is None or self.identifiers is None else self.identifiers[candidate]
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
         """The models of all outputs; none where they are no mixtures, or there is none yet."""
         learner, X = self.learner, np.asarray(self.learner.labelled.X)
-        numbers = range(len(X)) if learner.is_box else learner.labelled.candidate.tolist()
-        names = np.array([f"label {n}" if learner.is_box else self.name(n) for n in numbers])
+        candidates = learner.labelled.candidate.tolist()
+        names = np.array([self.name(each) or f"label {place + 1}" for place, each in enumerate(candidates)])
         return tuple(
             Output.of(name, model, X, y, label_names=names, variables=self.variables)
             for name, model, y in mixtures_of(learner, self.target)
@@ -135,7 +147,7 @@ class Page:
     @cached_property
     def landscape(self) -> Landscape:
         """What the model says about the candidates."""
-        return landscape(self.learner, self.variables)
+        return landscape(self.learner, self.variables, {output.name: output.model for output in self.outputs})
 
     @cached_property
     def sample(self) -> Float[ndarray, "n d"]:
@@ -145,18 +157,11 @@ class Page:
 
     def standing(self, savings: Savings | None, notes: Sequence[str]) -> Iterator[str]:
         """What there is, the error and its trend, savings and advice."""
-        learner = self.learner
-        yield lead_block(overview.counts(learner, len(self.variables)))
+        learner, summary = self.learner, self.learner.summary()
+        yield lead_block(overview.counts(learner, summary, len(self.variables)))
         if learner.fitted is None:
             yield text_block(overview.NO_MODEL)
-        name = overview.error_name(learner)
-        facts = {"Error now": overview.error_now(self.rounds, name, self.target)}
-        facts["Trend"] = overview.error_trend(self.rounds)
-        facts["Expected savings"] = overview.savings_now(learner)
-        facts["Go on or stop?"] = overview.stopping_advice(
-            self.rounds, None if learner.fitted is None else learner.fitted.noise
-        )
-        yield facts_block(facts)
+        yield facts_block({topic: " ".join(found) for topic, found in summary.topics(self.target).items() if found})
         if savings is not None and learner.fitted is not None:
             yield lead_block(f"measured against random labels: {savings.verdict()}")
         yield from map(text_block, [*overview.practice(learner), *notes])
@@ -165,24 +170,28 @@ class Page:
 
     def batch(self) -> Iterator[str]:
         """The points of the last step that have no label yet."""
-        models = {output.name: output.model for output in self.outputs}
-        rows = batch_rows(self.learner, self.variables, self.name, models)
+        rows = batch_rows(self.learner, self.variables, self.name)
         if not rows:
             return
-        yield batch_table(rows, self.variables)
-        shares = {row.share for row in rows}
-        yield from (text_block(f"{words}.") for share, words in SHARES.items() if share in shares)
-        yield text_block(NEAREST)
+        yield batch_table(rows, self.variables, output_names(self.learner, self.target))
+        shares = {row.reason.share for row in rows}
+        yield from (text_block(f"{share}: {words}.") for share, words in SHARES.items() if share in shares)
+        if len(self.learner.labelled.y):
+            yield text_block(NEAREST_WITHOUT_MODEL if self.learner.fitted is None else NEAREST)
 
     def curve(self) -> Iterator[str]:
-        """The error of every model."""
-        if self.rounds:
-            yield figure_block(error_curve_figure(self.rounds, self.target), CURVE_CAPTION)
-            if len(self.rounds) == 1:
+        """The error of every model, output by output."""
+        curves = error_rounds(self.learner, self.target)
+        if curves:
+            figures = {f"error of {name}": error_curve_figure(rounds, name) for name, rounds in curves.items()}
+            yield figures_block(figures, CURVE_CAPTION)
+            if max(map(len, curves.values())) == 1:
                 yield text_block(ONE_ROUND)
 
     def agreement(self) -> Iterator[str]:
         """Prediction against measurement."""
+        if self.learner.fitted is not None and isinstance(self.learner.candidates.outputs, Curve):
+            yield text_block(CURVES)
         yield from self._each(lambda output: agreement_blocks(output, output.left_out))
 
     def places(self) -> Iterator[str]:
@@ -196,22 +205,26 @@ class Page:
                 figures = map_figures(self.landscape, pair)
                 yield details_block(f"{pair[0].name} and {pair[1].name}", [figures_block(figures)])
             return
+        variable = self.variables[0]
+        if variable.levels:
+            return
         for output in self.outputs:
-            names = {"column": self.variables[0].label, "target": output.name}
-            yield figures_block(line_figures(output.model, output.X, output.y, **names), LINE_CAPTION)
-        yield figure_block(training_histogram_figure(self.landscape), HISTOGRAM_CAPTION)
+            figures = line_figures(output.model, output.X, output.y, variable=variable, target=output.name)
+            yield figures_block(figures, LINE_CAPTION)
+        if not variable.is_whole:
+            yield figure_block(training_histogram_figure(self.landscape), HISTOGRAM_CAPTION)
 
     def dependence(self) -> Iterator[str]:
-        """Partial dependence; of one variable the map shows it already."""
-        if len(self.variables) > 1:
+        """Partial dependence; of one number, "Where labels are worth most" shows it already."""
+        if len(self.variables) > 1 or self.variables[0].levels:
             yield from self._each(lambda output: dependence_blocks(output, self.sample))
 
     def failures(self) -> Iterator[str]:
         """Where labels failed."""
-        learner = self.learner
-        numbers = learner.candidates.locate(learner.failed)[0]
-        names = [f"point {row + 1}" if learner.is_box else self.name(number) for row, number in enumerate(numbers)]
-        yield from failure_blocks(learner, self.variables, names)
+        ledger = self.learner.ledger
+        candidates = ledger.candidates(ledger.failed).tolist()
+        names = [self.name(each) or f"point {place + 1}" for place, each in enumerate(candidates)]
+        yield from failure_blocks(self.learner, self.variables, names)
 
     def calibration(self) -> Iterator[str]:
         """Whether intervals contain what they promise."""

@@ -1,5 +1,6 @@
 """The model of one input column along it: prediction above, local bandwidth below."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,14 +11,21 @@ from numpy import ndarray
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.axes import number_logarithmic
 from lobal.report.figures import LOG_START, Profile, draw_bandwidth, draw_prediction, line_grid, profile, scales_of
+from lobal.report.variables import Variable
 
 
 def line_figures(
-    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], *, column: str, target: str
+    model: MixtureRegressor, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], *, variable: Variable, target: str
 ) -> dict[str, Figure]:
-    """A figure on a linear axis and, for positive inputs across a decade, another on a logarithmic one."""
-    draw = partial(_figure, profile(model, line_grid(X)), X, y, column=column, target=target)
-    return {f"prediction and local bandwidth, {scale} axis": draw(scale) for scale in scales_of(X)}
+    """A figure on a linear axis and, for positive inputs across a decade, another on a logarithmic one.
+
+    A logarithmic variable has the latter only. Bandwidths are in units of the model's inputs.
+    """
+    fitted, x = profile(model, line_grid(X)), variable.at(X)[:, None]
+    shown = replace(fitted, points=variable.at(fitted.points)[:, None])
+    draw = partial(_figure, shown, x, y, column=variable.label, target=target.replace("$", r"\$"))
+    scales = ("log",) if variable.logarithmic else scales_of(x)
+    return {f"prediction and local bandwidth, {scale} axis": draw(scale) for scale in scales}
 
 
 def _figure(

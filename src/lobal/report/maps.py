@@ -29,10 +29,10 @@ def telling_pairs(landscape: Landscape) -> list[Pair]:
 
     Where the complexity hardly varies, the prediction counts instead.
     """
-    values = np.log(landscape.complexity)
-    if landscape.prediction is not None and np.ptp(np.quantile(values, [0.05, 0.95])) < np.log(HARDLY):
-        values = landscape.prediction
-    order = telling_variables(landscape.variables, landscape.points, values)
+    complexity = np.log(landscape.complexity)
+    is_even = np.ptp(np.quantile(complexity, [0.05, 0.95])) < np.log(HARDLY)
+    values = [*landscape.predictions.values()] if landscape.predictions and is_even else [complexity]
+    order = telling_variables(landscape.variables, landscape.points, *values)
     chosen = [landscape.variables[j] for j in order[:MOST_MAPPED]]
     return list(combinations(chosen, 2))
 
@@ -42,8 +42,9 @@ def map_figures(landscape: Landscape, pair: Pair) -> Mapping[str, Figure]:
     over = f"over {pair[0].name} and {pair[1].name}"
     figures = {f"labelled, suggested and failed inputs {over}": labels_map(landscape, pair)}
     figures[f"local complexity of the candidates {over}"] = complexity_map(landscape, pair)
-    if landscape.prediction is not None:
-        figures[f"prediction at the candidates {over}"] = prediction_map(landscape, landscape.prediction, pair)
+    for name, values in landscape.predictions.items():
+        title = f"predicted {name}" if len(landscape.predictions) > 1 else "prediction"
+        figures[f"{title} at the candidates {over}"] = prediction_map(landscape, values, pair, title)
     return figures
 
 
@@ -58,9 +59,9 @@ def complexity_map(landscape: Landscape, pair: Pair) -> Figure:
     return figure
 
 
-def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair: Pair) -> Figure:
+def prediction_map(landscape: Landscape, prediction: Float[ndarray, " n"], pair: Pair, title: str) -> Figure:
     """Candidates in the colour of what is predicted for them."""
-    figure, axes = _panel("prediction")
+    figure, axes = _panel(title.replace("$", r"\$"))
     _draw_values(axes, landscape, prediction, pair, Normalize(*np.quantile(prediction, [0.01, 0.99])), "cividis")
     figure.colorbar(axes.collections[0], ax=axes)
     return figure

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
+from lobal.active.output_models import OutputModels
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.report.blocks import figure_block, figures_block, table_block, text_block
 from lobal.report.dependence import dependence_figures, dependences
@@ -21,7 +22,7 @@ from lobal.report.left_out import (
     left_out,
     ranks_figure,
 )
-from lobal.report.variables import Variable, telling_variables
+from lobal.report.variables import Variable, telling_variables, titled
 
 MOST_VARIABLES = 8  # with a figure each
 NOT_KNOWN = "This model does not know what it would predict for its labels without them."
@@ -33,6 +34,10 @@ DEPENDENCE_CAPTION = (
     "How prediction (above) and local complexity (below, median of the candidates = 1) change with one variable, while "
     "all others are as in the candidates: mean, and band of the middle 80% of the candidates. Values that do not occur "
     "together are shown too. The variable that prediction and complexity depend on most comes first."
+)
+BOUND_CAPTION = (
+    "None of {names} can change alone, as a constraint binds them together: for these, mean and band are those of the "
+    "candidates around each value, whose other variables change with it."
 )
 CALIBRATION_CAPTION = (
     "First: the share of labels that lie within intervals of every probability; above the line intervals are wider "
@@ -77,9 +82,25 @@ class Output:
 
 
 def mixtures_of(learner: ActiveLearner, target: str) -> Iterator[tuple[str, MixtureRegressor, Float[ndarray, " n"]]]:
-    """Name, model and labels of every output that has a mixture; none for other models, or before there is one."""
-    if isinstance(learner.model, MixtureRegressor):
-        yield target, learner.model, np.asarray(learner.labelled.y, dtype=np.float64)
+    """Name, model and labels of every output that has a mixture; none for other models, or before there is one.
+
+    None for curves either: the mixtures are those of their components.
+    """
+    model, y = learner.model, learner.labelled.y
+    if isinstance(model, MixtureRegressor):
+        yield target, model, np.asarray(y, dtype=np.float64)
+    elif isinstance(model, OutputModels) and isinstance(model.outputs, tuple):
+        for place, output in enumerate(model.outputs):
+            if output.name in model.models:
+                yield titled(output.name, output.unit), model.models[output.name], np.asarray(y[:, place])
+
+
+def output_names(learner: ActiveLearner, target: str) -> list[str]:
+    """Names of the numbers that a label has; none of curves and other labels of many numbers."""
+    outputs, y = learner.candidates.outputs, learner.labelled.y
+    if isinstance(outputs, tuple):
+        return [titled(output.name, output.unit) for output in outputs]
+    return [target] if outputs is None and y.ndim == 1 else []
 
 
 def agreement_blocks(output: Output, labels: LeftOut | None) -> Iterator[str]:
@@ -98,7 +119,7 @@ def agreement_blocks(output: Output, labels: LeftOut | None) -> Iterator[str]:
     )
     header = (
         "label",
-        *(each.name for each in output.variables),
+        *(each.title for each in output.variables),
         "measured",
         "predicted without it",
         "standard deviation",
@@ -115,7 +136,9 @@ def _outlier(output: Output, labels: LeftOut, row: int) -> list[object]:
 def dependence_blocks(output: Output, points: Float[ndarray, "n d"]) -> Iterator[str]:
     """Partial dependence on the most telling variables."""
     chosen = important_variables(output, points)
-    yield figures_block(dependence_figures(dependences(output.model, chosen, points), output.name), DEPENDENCE_CAPTION)
+    bound = [variable.name for variable in chosen if variable.is_bound]
+    caption = " ".join([DEPENDENCE_CAPTION, *([BOUND_CAPTION.format(names=", ".join(bound))] if bound else [])])
+    yield figures_block(dependence_figures(dependences(output.model, chosen, points), output.name), caption)
     left = len(output.variables) - len(chosen)
     if left:
         yield text_block(f"{left} more variables, which both depend on less, are not shown.")

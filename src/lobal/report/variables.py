@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
+
+from lobal.active.candidates import Candidates
+from lobal.active.region import Region
+from lobal.active.search_candidates import SearchCandidates
+from lobal.core.variables import Categorical, Integer, Numerical
 
 Values: TypeAlias = Callable[[Float[ndarray, "n k"]], Float[ndarray, " n"]]
 
@@ -28,6 +33,9 @@ class Variable:
     levels: tuple[str, ...] = ()
     logarithmic: bool = False  # whether axes are
     values: Values | None = None
+    unit: str | None = None
+    is_whole: bool = False  # whether values are whole numbers
+    is_bound: bool = False  # whether it cannot change alone, such as a part of a sum
 
     def __post_init__(self) -> None:
         if not self.columns or (len(self.columns) > 1 and not self.levels and self.values is None):
@@ -45,12 +53,59 @@ class Variable:
 
     def shown(self, value: float) -> object:
         """A value as tables show it."""
-        return self.levels[round(value)] if self.levels else float(value)
+        if self.levels:
+            return self.levels[round(value)]
+        return round(value) if self.is_whole else float(value)
+
+    @property
+    def title(self) -> str:
+        """The name with the unit."""
+        return titled(self.name, self.unit)
 
     @property
     def label(self) -> str:
-        """The name for figures: matplotlib would read dollar signs as the ends of formulas."""
-        return self.name.replace("$", r"\$")
+        """The title for figures: matplotlib would read dollar signs as the ends of formulas."""
+        return self.title.replace("$", r"\$")
+
+
+def titled(name: str, unit: str | None) -> str:
+    """A name with its unit, if there is one."""
+    return f"{name} ({unit})" if unit else name
+
+
+def variables_for(candidates: Candidates, names: Sequence[str] | None = None) -> tuple[Variable, ...]:
+    """The variables of a search space, or one for each column."""
+    if isinstance(candidates, SearchCandidates) and names is None:
+        return variables_of_region(candidates.region)
+    return variables_of(candidates.X.shape[1], names)
+
+
+def row_name(candidates: Candidates, number: int) -> str | None:
+    """What a candidate is called that is a row of a pool; none of others."""
+    if isinstance(candidates, SearchCandidates) and candidates.index is not None:
+        return str(candidates.index[number])
+    if candidates.is_box or (isinstance(candidates, SearchCandidates) and not candidates.is_table):
+        return None
+    return f"row {candidates.named(np.array([number]), np.empty((1, candidates.n_columns)))[0]}"
+
+
+def variables_of_region(region: Region) -> tuple[Variable, ...]:
+    """The variables of a search space as users know them: raw values, and one for every category."""
+    bound = () if region.equalities is None else region.equalities.columns
+    ends = np.cumsum([0, *(variable.n_inputs for variable in region.variables)]).tolist()
+    return tuple(
+        Variable(
+            name=variable.name,
+            columns=tuple(range(*ends[place : place + 2])),
+            levels=tuple(map(str, variable.levels)) if isinstance(variable, Categorical) else (),
+            logarithmic=isinstance(variable, Numerical) and variable.log,
+            values=variable.from_inputs,
+            unit=variable.unit,
+            is_whole=isinstance(variable, Integer),
+            is_bound=place in bound,
+        )
+        for place, variable in enumerate(region.variables)
+    )
 
 
 def variables_of(d: int, names: Sequence[str] | None = None) -> tuple[Variable, ...]:
@@ -81,12 +136,16 @@ def slice_means(
     x: Float[ndarray, " n"], values: Float[ndarray, " n"]
 ) -> tuple[Float[ndarray, " k"], Float[ndarray, " k"]]:
     """The mean of the values in each slice of x, and the number of points there."""
-    distinct = np.unique(x)
-    if len(distinct) <= MOST_DISTINCT:
-        slice_of = np.searchsorted(distinct, x)
-    else:
-        edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, N_SLICES + 1)[1:-1]))
-        slice_of = np.searchsorted(edges, x)
+    slice_of = slices(x)
     sizes = np.bincount(slice_of).astype(float)
     filled = sizes > 0.0
     return np.bincount(slice_of, weights=values)[filled] / sizes[filled], sizes[filled]
+
+
+def slices(x: Float[ndarray, " n"]) -> Int[ndarray, " n"]:
+    """The slice of every value: one for each of few values, or equally large ones."""
+    distinct = np.unique(x)
+    if len(distinct) <= MOST_DISTINCT:
+        return np.searchsorted(distinct, x)
+    edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, N_SLICES + 1)[1:-1]))
+    return np.searchsorted(edges, x)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from lobal.cli.campaign.desk import Opened, opened
+from lobal.cli.campaign.desk import ROW, Opened, opened
 from lobal.core.dialects import TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.tables import table_content
@@ -44,7 +44,11 @@ def report(folder: Path, output: Path) -> None:
 
     with opened(folder, read_only=True) as campaign:
         title = f"{', '.join(campaign.desk.targets)}: the campaign in {folder.name}"
-        campaign_report(campaign.learner, output, title=title, target=campaign.desk.targets[0])
+        rows = campaign.labels_of_rows if campaign.candidates.index is None else None  # which tables call by numbers
+        identifiers = None if rows is None else [f"{ROW} {row}" for row in rows]
+        campaign_report(
+            campaign.learner, output, title=title, target=", ".join(campaign.desk.targets), identifiers=identifiers
+        )
 
 
 def _points_to_predict(campaign: Opened, points: Path | None, options: TableOptions) -> dict[str, ndarray]:
