@@ -81,7 +81,7 @@ def test_labels_may_be_in_several_files(files: Path) -> None:
     result = invoke("suggest", "pool.csv", "labels.csv", "more.csv", *CALL[3:], "--failed", "cracked,n.a.")
     assert result.exit_code == 0, result.output
     assert "Labels of more.csv that count as failed: 1 (cracked)." in said(result)
-    assert "1 identifiers of more.csv were matched in spite of case or spaces: 'p3' as 'P3'." in said(result)
+    assert "Identifiers of more.csv that were matched in spite of case or spaces: 'p3' as 'P3'." in said(result)
     assert "31 labels so far" in (files / "next.html").read_text()
     twice = invoke("suggest", "pool.csv", "labels.csv", "./labels.csv", *CALL[3:], "--force")
     assert "a file is given twice: labels.csv, labels.csv; give each once" in said(twice)

@@ -12,7 +12,9 @@ def identifiers(*values: str) -> Table:
 def test_case_and_spaces_do_not_matter_where_one_is_meant() -> None:
     rows, notes = matched_identifiers(["A1", "b 2", "c"], identifiers("a1", " B  2", "c", "d"), "id")
     assert rows == [0, 1, 2, None]
-    assert notes == ["2 identifiers of b.csv were matched in spite of case or spaces: 'a1' as 'A1'; ' B  2' as 'b 2'."]
+    assert notes == [
+        "Identifiers of b.csv that were matched in spite of case or spaces: 'a1' as 'A1'; ' B  2' as 'b 2'."
+    ]
 
 
 def test_identifiers_that_are_equal_are_never_others() -> None:

@@ -71,7 +71,8 @@ class ExternalProgram:
     Args:
         command: the program with its arguments, such as `"./simulate {input} {output}"`; no shell is involved. The
             program reads a JSON object with the named values of the point from the file `{input}`, and writes to the
-            file `{output}` a number, or a JSON object of numbers; NaN and null say that it failed.
+            file `{output}` a number, or a JSON object of numbers; NaN and null say that it failed, and that one output
+            did where there are others.
         folder: where `calls` are kept.
         timeout: seconds after which the program is killed, with all processes that it has started.
         retries: how many more times a call that failed is made.
@@ -229,7 +230,7 @@ def _checked_command(command: object) -> list[str]:
 
 
 def _numbers(written: object, outputs: Sequence[str] | None) -> list[float]:
-    """What a program wrote as a list of finite numbers."""
+    """What a program wrote as a list of numbers, of which one at least is finite."""
     values = dict(written) if isinstance(written, dict) else {"": written}
     if outputs is None:
         if len(values) != 1:
@@ -242,12 +243,16 @@ def _numbers(written: object, outputs: Sequence[str] | None) -> list[float]:
         if missing and not (len(outputs) == 1 and [*values] == [""]):
             raise FailedCallError(f"expected the values {list(outputs)} in {OUTPUT}, got {shown(sorted(values))}")
         chosen = list(values.values()) if missing else [values[name] for name in outputs]
-    return [_number(value) for value in chosen]
+    numbers = [_number(value) for value in chosen]
+    if not any(map(math.isfinite, numbers)):
+        raise FailedCallError(f"the program says that it failed: {OUTPUT} has {chosen[0]}")
+    return numbers
 
 
 def _number(value: object) -> float:
+    """A finite number, or NaN for an output that failed."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        raise FailedCallError(f"the program says that it failed: {OUTPUT} has {value}")
+        return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FailedCallError(f"expected numbers in {OUTPUT}, got {shown(value)}")
     return float(value)

@@ -38,6 +38,11 @@ Record: TypeAlias = Callable[[int, ndarray | None], None]
 
 
 @final
+class OracleFailedError(RuntimeError):
+    """There is no label for any point of a batch."""
+
+
+@final
 class Calls:
     """Calls of an oracle, each answer recorded as soon as it is there.
 
@@ -83,7 +88,7 @@ class Calls:
         else:
             self._run(executor, timeout)
         if self._failures:
-            raise RuntimeError(
+            raise OracleFailedError(
                 f"the oracle failed at all {sum(map(n_rows, self._inputs))} points; none is given up: mend it and run "
                 "again or, to do without them, learner.give_up()"
             ) from self._error

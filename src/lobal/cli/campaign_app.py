@@ -106,15 +106,17 @@ def ask(
 
     with plain_errors(), _working("fitting the model to the labels, choosing points"):
         _check_output(folder, output, force=force)
-        reasons = asked_for(folder, number, output)
-    _print([f"{place:3d}. {sentence}" for place, sentence in enumerate(reasons, start=1)])
-    typer.echo(f"{number} points in {output}.")
+        sentences = asked_for(folder, number, output)
+    _print(sentences)
+    typer.echo(f"{number} point{'' if number == 1 else 's'} in {output}.")
 
 
 @campaign.command()
 def tell(
     folder: Folder,
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Tables with labels.")],
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS", help="Tables with labels: CSV, Excel or parquet.")
+    ],
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -159,7 +161,10 @@ def status(folder: Folder) -> None:
 def predict(
     folder: Folder,
     points: Annotated[
-        Path | None, typer.Argument(metavar="[POINTS]", help="Table of points.", show_default="all candidates")
+        Path | None,
+        typer.Argument(
+            metavar="POINTS", help="Table of points: their inputs, or their identifiers.", show_default="all candidates"
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Table for the predictions.")] = Path("predictions.csv"),
     separator: Separator = None,
@@ -241,8 +246,9 @@ def run(
 ) -> None:
     """Drive a campaign with an external program as the source of labels.
 
-    The program gets a JSON file with the inputs by name, and writes a JSON file with the target by name. A call that
-    fails is a failed point. Ctrl-C waits for the calls that are running; the same command goes on later.
+    The program gets a JSON file with the inputs by name, and writes a JSON file with the targets by name. If a call
+    fails, so has its point; if a target is NaN or null, only that target has. The files of all calls are kept in
+    the folder **calls** of the campaign. Ctrl-C waits for the calls that are running; the same command goes on later.
 
     Example: **lobal run cooling --command './simulate {input} {output}' --labels 100 --workers 4 --timeout 600**
     """

@@ -36,7 +36,7 @@ def matched_identifiers(known: Sequence[str], table: Table, name: str) -> Matche
         if meant and text not in exact:
             others.append(f"{text!r} as {known[meant[0]]!r}")
         rows.append(meant[0] if meant else None)
-    note = f"{len(others)} identifiers of {table.source} were matched in spite of case or spaces: {some_of(others)}."
+    note = f"Identifiers of {table.source} that were matched in spite of case or spaces: {some_of(others)}."
     return Matches(rows, [note] if others else [])
 
 

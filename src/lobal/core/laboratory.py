@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from lobal.core.numerals import is_like_number, is_missing, read_number, shortened
-from lobal.core.tables import Table, some_of
+from lobal.core.tables import Table, counted, some_of
 
 CENSORED = re.compile(r"(?:<=?|>=?|≤|≥)\s*(?P<bound>[^\s<>=].*)")  # only a bound is known: "<310"
 CHOICES = ("drop", "bound")  # for censored labels
@@ -67,10 +67,12 @@ def input_matrix(
     shown = some_of([f"{table.place(row, identifier)}: {', '.join(flaws[row])}" for row in sorted(flaws)])
     if not skip_incomplete:
         raise ValueError(
-            f"{_rows(len(flaws))} of {table.source} without a number for every input: {shown}; correct them, leave "
-            "them out with --skip-incomplete, or choose other columns with --inputs"
+            f"{counted(len(flaws), 'row')} of {table.source} without a number for every input: {shown}; correct them, "
+            "leave them out with --skip-incomplete, or choose other columns with --inputs"
         )
-    return InputMatrix(kept, matrix, [f"{_rows(len(flaws))} of {table.source} are left out as incomplete: {shown}."])
+    return InputMatrix(
+        kept, matrix, [f"{counted(len(flaws), 'row')} of {table.source} are left out as incomplete: {shown}."]
+    )
 
 
 def target_labels(
@@ -154,10 +156,6 @@ def _label_notes(
     return [note for note, number in notes.items() if number]
 
 
-def _rows(number: int) -> str:
-    return f"{number} row{'' if number == 1 else 's'}"
-
-
 def holds_dates(table: Table, name: str) -> bool:
     """Whether all values of a column are dates."""
     texts = [text for text in map(str, table.column(name).tolist()) if not is_missing(text)]
@@ -171,13 +169,16 @@ def counts_rows(table: Table, name: str) -> bool:
     return first in (0.0, 1.0) and np.array_equal(values, first + np.arange(len(values)))
 
 
-def warnings_of(table: Table, used: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+def warnings_of(
+    table: Table, used: Sequence[str], others: Sequence[str] = (), *, categories: str = "in a search space"
+) -> list[str]:
     """Notes on the columns of a table: which are used as inputs, and which look as if they should be or should not.
 
     Args:
         table: whose columns these are.
         used: the inputs.
         others: columns that are used as something else, such as identifier and target.
+        categories: how texts can be inputs.
     """
     rest = [name for name in table.columns if name not in (*used, *others)]
     dates = [name for name in rest if holds_dates(table, name)]
@@ -186,7 +187,7 @@ def warnings_of(table: Table, used: Sequence[str], others: Sequence[str] = ()) -
     notes = {
         f"Inputs: {', '.join(used)}.": used,
         f"Columns of dates are not used as inputs: {', '.join(dates)}.": dates,
-        f"Text columns are not used as inputs: {', '.join(texts)}. Categories are possible in a search space.": texts,
+        f"Text columns are not used as inputs: {', '.join(texts)}. Categories are possible {categories}.": texts,
         f"Inputs that only count the rows: {', '.join(counters)}. Leave them out with --inputs, or pass one that "
         "identifies the rows as --id.": counters,
     }

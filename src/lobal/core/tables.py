@@ -126,6 +126,11 @@ def _identifier(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things for a message: "1 row", "2 rows"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def some_of(texts: Sequence[str], *, between: str = "; ") -> str:
     """A list for a message: the first ones, and how many more there are."""
     more = f" and {len(texts) - MOST_ROWS} more" if len(texts) > MOST_ROWS else ""

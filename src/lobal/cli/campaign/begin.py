@@ -1,6 +1,7 @@
 """A new campaign: from a table of candidates, a search space, or both."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
@@ -11,9 +12,10 @@ from numpy import ndarray
 from lobal.active.learner import ActiveLearner
 from lobal.active.search_space import SearchSpace
 from lobal.cli.campaign.desk import ROW, Desk
-from lobal.core.dialects import FOUND, TableOptions
-from lobal.core.laboratory import holds_dates, input_matrix, warnings_of
-from lobal.core.tables import Table, read_table
+from lobal.cli.suggestion import dialect_notes
+from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
+from lobal.core.laboratory import CHOICES, holds_dates, input_matrix, warnings_of
+from lobal.core.tables import Table, counted, read_table
 from lobal.core.variables import Categorical, Real, Variable
 
 MOST_LEVELS = 50  # of a category; more of them are rather names
@@ -45,7 +47,7 @@ class Candidates:
 
     columns: dict[str, ndarray]
     variables: list[Variable]
-    index: list[str] | None
+    index: list[str] | list[int]  # identifiers, or numbers of rows in the file, from one
     desk: Desk
     cost: ndarray | None = None
     notes: list[str] = field(default_factory=list)
@@ -63,7 +65,9 @@ def begin(request: Beginning) -> list[str]:
     outputs = request.targets if len(request.targets) > 1 else None
     if request.pool is None:
         assert request.space is not None
+        desk = desk.in_dialect(_wanted(request.options))
         space = SearchSpace.from_json(request.space, outputs=outputs)
+        _check_names(request, space.names)
         notes = [f"Inputs: {', '.join(variable.name for variable in space.variables)}."]
     else:
         found = _candidates(request, desk, read_table(request.pool, request.options))
@@ -77,9 +81,12 @@ def begin(request: Beginning) -> list[str]:
             outputs=outputs,
             cost=found.cost,
         )
-    desk.save(request.folder)
+    desk.save(request.folder)  # first: without a header there is no campaign yet, and `new` may be tried again
     with ActiveLearner(space, path=request.folder, seed=request.seed) as learner:
         size = len(learner.candidates)
+    left_out = 0 if request.pool is None else len(next(iter(found.columns.values()))) - size
+    if left_out:
+        notes = [*notes, f"{counted(left_out, 'row')} of {request.pool} break a constraint and are left out."]
     return [*notes, f"{size} candidates; campaign begun in {request.folder}."]
 
 
@@ -95,6 +102,32 @@ def _check(request: Beginning) -> None:
             raise ValueError(f"{option} names columns of a table of candidates; give that as --pool")
     if request.inputs is not None and request.space is not None:
         raise ValueError("--inputs and --space both name the inputs; give one of them")
+    if request.censored not in (None, *CHOICES):
+        raise ValueError(f"--censored has to be one of {', '.join(CHOICES)}, got {request.censored!r}")
+    special = [*request.targets, *(each for each in (request.identifier, request.cost) if each is not None)]
+    twice = [name for name, number in Counter(special).items() if number > 1]
+    if twice:
+        raise ValueError(f"--target, --id and --cost must name different columns, got {twice[0]!r} twice")
+
+
+def _check_names(request: Beginning, inputs: Sequence[str]) -> None:
+    """Refuse inputs that could not be told from other columns of a table."""
+    clash = [name for name in inputs if name in (request.identifier, request.cost, *request.targets)]
+    if clash:
+        raise ValueError(f"inputs are columns other than target, cost and identifier, got {clash[0]!r}")
+    if ROW in inputs and request.pool is not None and request.identifier is None:
+        raise ValueError(
+            f"{request.pool} has a column {ROW!r}; pass it as --id if it identifies the rows, otherwise rename it"
+        )
+
+
+def _wanted(options: TableOptions) -> Dialect:
+    """How tables are to be written where there is none to follow."""
+    return Dialect(
+        separator=options.separator or PLAIN.separator,
+        decimal=options.decimal or PLAIN.decimal,
+        encoding=options.encoding or PLAIN.encoding,
+    )
 
 
 def _candidates(request: Beginning, desk: Desk, pool: Table) -> Candidates:
@@ -103,6 +136,7 @@ def _candidates(request: Beginning, desk: Desk, pool: Table) -> Candidates:
         raise ValueError(f"{pool.source} has no rows below its header; it must contain all candidates")
     given = None if request.space is None else list(SearchSpace.from_json(request.space).variables)
     names = [each.name for each in given] if given is not None else _input_names(request, pool)
+    _check_names(request, names)
     known = {} if given is None else {each.name: each for each in given}
     texts = [
         name for name in names if isinstance(known.get(name), Categorical) or (given is None and pool.is_text(name))
@@ -118,10 +152,14 @@ def _candidates(request: Beginning, desk: Desk, pool: Table) -> Candidates:
     return Candidates(
         columns,
         variables,
-        None if request.identifier is None else _identifiers(part, request.identifier),
+        [*(numbers.rows + 1).tolist()] if request.identifier is None else _identifiers(part, request.identifier),
         replace(desk.in_dialect(pool.dialect), identifier=request.identifier),
         None if request.cost is None else part.numbers(request.cost),
-        [*warnings_of(pool, names, others), *numbers.notes],
+        [
+            *dialect_notes([pool]),
+            *warnings_of(pool, names, others, categories="if they are named in --inputs"),
+            *numbers.notes,
+        ],
     )
 
 
@@ -129,9 +167,9 @@ def _input_names(request: Beginning, pool: Table) -> list[str]:
     """The chosen columns; by default all numeric ones but for identifier, targets, cost and dates."""
     others = {request.identifier, request.cost, *request.targets}
     if request.inputs is not None:
-        wrong = [name for name in request.inputs if name in others or request.inputs.count(name) > 1]
-        if wrong:
-            raise ValueError(f"inputs are columns other than target, cost and identifier, each once, got {wrong[0]!r}")
+        twice = [name for name in request.inputs if request.inputs.count(name) > 1]
+        if twice:
+            raise ValueError(f"--inputs must name each column once, got {twice[0]!r} twice")
         for name in request.inputs:
             pool.column(name)
         return [*request.inputs]
@@ -142,9 +180,6 @@ def _input_names(request: Beginning, pool: Table) -> list[str]:
             f"{pool.source} has no numeric input columns; its columns are {', '.join(pool.columns)}; choose inputs "
             "with --inputs"
         )
-    clash = [name for name in found if name == ROW and request.identifier is None]
-    if clash:
-        raise ValueError(f"{pool.source} has a column {ROW!r}; pass it as --id if it identifies the rows, or rename it")
     return found
 
 

@@ -1,26 +1,28 @@
 """What a campaign's tables look like, kept beside the campaign, and the campaign opened with it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 
+from lobal.active.campaign.folder import LostEventsError
 from lobal.active.frames import columns_of
 from lobal.active.learner import ActiveLearner
+from lobal.active.recognition import nearest_within
 from lobal.active.search_candidates import SearchCandidates
 from lobal.core.dialects import Dialect, TableOptions
 from lobal.core.files import read_plain, write_atomically
 from lobal.core.identity import matched_identifiers
 from lobal.core.laboratory import CHOICES
 from lobal.core.schema import list_of, optional, read_from, table, text
-from lobal.core.tables import Table, read_table
-from lobal.core.variables import Categorical
+from lobal.core.tables import Table, read_table, some_of
+from lobal.core.variables import SLACK, Categorical
 
 FILE = "tables.json"
 ROW = "row"  # column of row numbers, where rows of a pool have no identifiers
@@ -144,6 +146,15 @@ class Opened:
         labels = self.labels_of_rows
         return {self.row_name: np.array([labels[number] for number in numbers], dtype=object)}
 
+    def named(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n v"]) -> list[str]:
+        """Points for messages."""
+        if self.row_name is not None:
+            labels = self.labels_of_rows
+            return [f"{self.row_name} {labels[number]}" for number in numbers.tolist()]
+        columns = self.candidates.region.columns(inputs)
+        parts = [[f"{name} = {_shown(value)}" for value in column.tolist()] for name, column in columns.items()]
+        return [", ".join(row) for row in zip(*parts, strict=True)]
+
     def found(self, table: Table) -> Found:
         """The points that the rows of a table are: by their identifier where there is one, else by their inputs.
 
@@ -151,7 +162,7 @@ class Opened:
             ValueError: there are rows, but not one of them is among the candidates, or columns are missing.
         """
         if self.row_name is None or self.row_name not in table.columns:
-            return Found(self.raw_columns(table), np.arange(len(table)), [])
+            return Found(self._recognised(self.raw_columns(table)), np.arange(len(table)), [])
         matches = matched_identifiers(self.labels_of_rows, table, self.row_name)
         rows = [place for place, row in enumerate(matches.rows) if row is not None]
         if len(table) and not rows:
@@ -163,18 +174,35 @@ class Opened:
         index = self.candidates.index
         numbers = [row for row in matches.rows if row is not None]
         points = [row if index is None else index[row] for row in numbers]
-        return Found(points, np.array(rows, dtype=np.int64), matches.notes)
+        outside = [table.place(place, self.row_name) for place, row in enumerate(matches.rows) if row is None]
+        note = f"Rows of {table.source} that are not among the candidates are not used: {some_of(outside)}."
+        return Found(points, np.array(rows, dtype=np.int64), [*matches.notes, *([note] if outside else [])])
+
+    def _recognised(self, columns: dict[str, ndarray]) -> dict[str, ndarray]:
+        """Points that are in the campaign in place of their rounded values, also those that are not pending."""
+        region, ledger = self.candidates.region, self.learner.ledger
+        if not self.candidates.is_box:
+            return columns
+        codes, known = region.codes(columns), ledger.inputs(range(len(ledger.entries)))
+        near = nearest_within(region, codes, known, SLACK)
+        codes[near >= 0] = known[near[near >= 0]]
+        return dict(region.columns(codes))
 
     def raw_columns(self, part: Table) -> dict[str, ndarray]:
         """The input columns of a table: numbers, and levels of categories as text."""
         missing = [name for name in self.names if name not in part.columns]
         if missing:
-            by = f", nor a column {self.row_name!r} that identifies the rows" if self.row_name else ""
+            by = f", nor a column {self.row_name!r} that identifies the rows"
+            by = by if self.row_name is not None and self.row_name not in part.columns else ""
             raise ValueError(
                 f"{part.source} has no column {missing[0]!r}{by}; its columns are {', '.join(part.columns)}; add the "
                 "missing columns as `lobal campaign ask` writes them"
             )
         return {variable.name: _values(part, variable) for variable in self.candidates.region.variables}
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _values(part: Table, variable: Any) -> ndarray:  # noqa: ANN401 - a variable
@@ -191,4 +219,15 @@ def opened(folder: Path, *, read_only: bool = False) -> Iterator[Opened]:
     desk = Desk.load(folder)
     learner = ActiveLearner.read(folder) if read_only else ActiveLearner.load(folder)
     with learner:
-        yield Opened(learner, desk)
+        try:
+            yield Opened(learner, desk)
+        except LostEventsError as error:
+            raise OSError(str(error)) from error
+
+
+def unused(name: str, columns: Iterable[str]) -> str:
+    """The name of a further column, with underscores where there is such a column already."""
+    taken = {*columns}
+    while name in taken:
+        name = f"{name}_"
+    return name

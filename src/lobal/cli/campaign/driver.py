@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from lobal.active.external_program import ExternalProgram
+import numpy as np
+
+from lobal.active.external_program import CALLS, ExternalProgram
+from lobal.active.learner import ActiveLearner
+from lobal.active.oracles import Oracle, OracleFailedError
 from lobal.cli.campaign.desk import opened
 
 
@@ -27,13 +31,22 @@ def drive(folder: Path, settings: Drive, *, progress: bool) -> list[str]:
     with opened(folder) as campaign:
         learner, targets = campaign.learner, campaign.desk.targets
         program = ExternalProgram(
-            settings.command,
-            folder,
-            outputs=targets if len(targets) > 1 else None,
-            timeout=settings.timeout,
-            retries=settings.retries,
+            settings.command, folder, outputs=targets, timeout=settings.timeout, retries=settings.retries
         )
-        sizes = [*range(settings.batch, settings.labels, settings.batch), settings.labels]
-        with ThreadPoolExecutor(settings.workers) as executor:
-            learner.run(program, sizes=sizes, executor=executor, progress=progress)
+        # Of a single target, the program may write other values as well.
+        oracle: Oracle = program if len(targets) > 1 else lambda points: np.asarray(program(points)[:, 0])
+        try:
+            _run(learner, oracle, settings, progress=progress)
+        except OracleFailedError as error:
+            raise ValueError(
+                f"the program gave no label for any of {len(learner.ledger.pending)} points, which stay pending; see "
+                f"the files in {folder / CALLS}, mend the program and run the same command again, or take the points "
+                f"back with `lobal campaign undo {folder}`"
+            ) from error
         return learner.summary().sentences(target=", ".join(targets))
+
+
+def _run(learner: ActiveLearner, oracle: Oracle, settings: Drive, *, progress: bool) -> None:
+    sizes = [*range(settings.batch, settings.labels, settings.batch), settings.labels]
+    with ThreadPoolExecutor(settings.workers) as executor:
+        learner.run(oracle, sizes=sizes, executor=executor, progress=progress)

@@ -1,6 +1,5 @@
 """One round of a campaign: asking for points, telling their labels, taking an event back."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
@@ -9,31 +8,48 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from lobal.active.learner import ActiveLearner
-from lobal.cli.campaign.desk import Opened, opened
+from lobal.cli.campaign.desk import Opened, opened, unused
+from lobal.cli.campaign.news import News, news_of
 from lobal.core.dialects import FOUND, TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.laboratory import target_labels
 from lobal.core.numerals import is_missing
-from lobal.core.tables import Table, some_of, table_content
+from lobal.core.tables import Table, counted, some_of, table_content
 from lobal.mixture.mixed_units import labels_in_other_units
 
 WHY = "why"  # column of reasons
 Batch: TypeAlias = Any  # points as `ActiveLearner.tell` takes them
-Key: TypeAlias = tuple[int, bytes]  # of a point: its candidate and its inputs
 
 
 def ask(folder: Path, n: int, output: Path) -> list[str]:
-    """Ask for n points and write them, with an empty column for each target; returns why each of them."""
+    """Ask for n points and write them, with an empty column for each target; returns why each of them, and notes.
+
+    If the table cannot be written, the points are not asked for.
+    """
     with opened(folder) as campaign:
-        learner = campaign.learner
+        learner, notes = campaign.learner, _ask_notes(campaign)
         batch = learner.ask(n)
-        reasons = learner.reasons(batch)
-        columns = campaign.identified(learner.history[-1].indices) | campaign.columns(batch)
-        columns |= {target: np.full(n, "", dtype=object) for target in campaign.desk.targets}
-        columns[WHY] = np.array([reason.words() for reason in reasons], dtype=object)
-        write_atomically(output, table_content(columns, output, campaign.desk.dialect))
-        return [reason.sentence() for reason in reasons]
+        try:
+            reasons = learner.reasons(batch)
+            columns = campaign.identified(learner.history[-1].indices) | campaign.columns(batch)
+            columns |= {target: np.full(n, "", dtype=object) for target in campaign.desk.targets}
+            columns[unused(WHY, columns)] = np.array([reason.words() for reason in reasons], dtype=object)
+            write_atomically(output, table_content(columns, output, campaign.desk.dialect))
+        except Exception:
+            learner.undo()
+            raise
+        return [*(f"{place:3d}. {reason.sentence()}" for place, reason in enumerate(reasons, start=1)), *notes]
+
+
+def _ask_notes(campaign: Opened) -> list[str]:
+    """What else to know before the points are labelled."""
+    units = [f"{each.name} in {each.unit}" for each in campaign.candidates.region.variables if each.unit is not None]
+    pending = len(campaign.learner.ledger.pending)
+    notes = {
+        f"Units: {', '.join(units)}.": len(units),
+        f"{counted(pending, 'earlier point')} still pending; `lobal campaign export` lists all points.": pending,
+    }
+    return [note for note, number in notes.items() if number]
 
 
 def undo(folder: Path) -> str:
@@ -85,13 +101,10 @@ def _told(campaign: Opened, table: Table, results: Results) -> Told:
     kept = np.flatnonzero(~is_empty)
     if is_empty.any():
         notes.append(
-            f"{int(is_empty.sum())} rows of {table.source} have no value yet and are left as they are; write "
-            f"{campaign.desk.failures[0]!r} where there will be none."
+            f"Rows of {table.source} without a value yet: {int(is_empty.sum())}. Their points stay as they are; write "
+            f"{campaign.desk.failures[-1]!r} where there will be no value."
         )
     found = campaign.found(table.at(kept))
-    outside = len(kept) - len(found.rows)
-    if outside:
-        notes.append(f"{outside} rows of {table.source} are not among the candidates and are not used.")
     return Told(table.source, found.points, labels[kept[found.rows]], notes + found.notes)
 
 
@@ -124,53 +137,30 @@ def _recorded(campaign: Opened, told: Told, *, again: bool) -> list[str]:
     if not len(told.labels):
         return [*told.notes, f"{told.source}: no label recorded."]
     learner = campaign.learner
-    new = np.ones(len(told.labels), dtype=bool) if again else _is_new(learner, told)
-    repeated = _n_labelled(learner, told.at(new)[0]) if new.any() else 0
-    if new.any():
-        learner.tell(*told.at(new))
-    failed = int(np.isnan(told.labels[new]).all(axis=1).sum())
-    counts = {"failed": failed, "known already": int((~new).sum()), "of points that had one already": repeated}
+    news = news_of(learner, told.points, told.labels, again=again)
+    notes = [*told.notes, *_news_notes(campaign, told, news)]
+    if news.is_new.any():
+        learner.tell(*told._replace(labels=news.labels).at(news.is_new))
+    return notes
+
+
+def _news_notes(campaign: Opened, told: Told, news: News) -> list[str]:
+    known = ~news.is_new & ~news.is_outdated
+    counts = {"failed": news.is_failure.sum(), "known already": known.sum()}
     rest = "".join(f", {number} {words}" for words, number in counts.items() if number)
-    return [*told.notes, f"{told.source}: {int(new.sum()) - failed} labels recorded{rest}."]
+    notes = [f"{told.source}: {counted(int(news.is_label.sum()), 'label')} recorded{rest}."]
+    if news.is_repeated.any():
+        points = some_of(_named(campaign, told.at(news.is_repeated)[0]))
+        notes.append(f"Points that had a label already, and have a further one now; all of them count: {points}.")
+    if news.is_outdated.any():
+        points = some_of(_named(campaign, told.at(news.is_outdated)[0]))
+        notes.append(f"Points that failed now, but have a label already, which they keep: {points}.")
+    return notes
 
 
-def _is_new(learner: ActiveLearner, told: Told) -> Bool[ndarray, " n"]:
-    """Which labels are not recorded yet: tables often hold those of earlier rounds as well."""
-    known = _known(learner) + _failed(learner, told.labels.shape[1])
-    new = np.ones(len(told.labels), dtype=bool)
-    for place, (key, label) in enumerate(zip(_keys(learner, told.points), told.labels.tolist(), strict=True)):
-        entry = (key, repr(label))
-        new[place] = known[entry] == 0
-        known[entry] -= not new[place]
-    return new
-
-
-def _keys(learner: ActiveLearner, points: Batch) -> list[Key]:
-    numbers, inputs = learner.located(points)
-    return [(number, x.tobytes()) for number, x in zip(numbers, np.asarray(inputs, dtype=np.float64), strict=True)]
-
-
-def _known(learner: ActiveLearner) -> Counter[tuple[Key, str]]:
-    """How often each label of each point is recorded."""
-    numbers, labels = learner.ledger.labelled()
-    inputs = np.asarray(learner.ledger.inputs(numbers), dtype=np.float64)
-    keys = [(n, x.tobytes()) for n, x in zip(learner.ledger.candidates(numbers).tolist(), inputs, strict=True)]
-    rows = (np.atleast_1d(label).tolist() for label in labels)
-    return Counter((key, repr(label)) for key, label in zip(keys, rows, strict=True))
-
-
-def _failed(learner: ActiveLearner, width: int) -> Counter[tuple[Key, str]]:
-    """Points that failed, as labels that are NaN."""
-    numbers = learner.ledger.failed
-    inputs = np.asarray(learner.ledger.inputs(numbers), dtype=np.float64)
-    keys = [(n, x.tobytes()) for n, x in zip(learner.ledger.candidates(numbers).tolist(), inputs, strict=True)]
-    return Counter((key, repr([np.nan] * width)) for key in keys)
-
-
-def _n_labelled(learner: ActiveLearner, points: Batch) -> int:
-    """How many of the points have a label."""
-    known = {key for key, _ in _known(learner)}
-    return sum(key in known for key in _keys(learner, points))
+def _named(campaign: Opened, points: Batch) -> list[str]:
+    numbers, inputs = campaign.learner.located(points)
+    return campaign.named(np.array(numbers, dtype=np.int64), inputs)
 
 
 def _unit_notes(campaign: Opened) -> list[str]:
@@ -183,7 +173,7 @@ def _unit_notes(campaign: Opened) -> list[str]:
         rows, factor = labels_in_other_units(X[there], column[there])
         if len(rows):
             meant = [numbers[row] for row in there[rows].tolist()]
-            named = campaign.candidates.named(learner.ledger.candidates(meant), learner.ledger.inputs(meant))
+            named = campaign.named(learner.ledger.candidates(meant), learner.ledger.inputs(meant))
             shown = some_of([f"{point}: {value:.4g}" for point, value in zip(named, column[there[rows]], strict=True)])
             notes.append(
                 f"Warning: {len(rows)} labels of {target} seem to be in other units, about {factor:.2g} times what the "

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from lobal.cli.campaign.desk import ROW, Opened, opened
+from lobal.cli.campaign.desk import ROW, Opened, opened, unused
 from lobal.core.dialects import TableOptions
 from lobal.core.files import write_atomically
-from lobal.core.tables import table_content
+from lobal.core.tables import Table, table_content
 
 STATE, ORDER = "state", "number"  # columns of an export
 INTERVAL = 0.95
@@ -35,7 +35,7 @@ def export(folder: Path, output: Path) -> int:
     with opened(folder, read_only=True) as campaign:
         columns = _all_points(campaign)
         write_atomically(output, table_content(columns, output, campaign.desk.dialect))
-        return len(columns[STATE])
+        return len(next(iter(columns.values())))
 
 
 def report(folder: Path, output: Path) -> None:
@@ -57,9 +57,19 @@ def _points_to_predict(campaign: Opened, points: Path | None, options: TableOpti
         numbers = list(range(len(candidates)))
         return campaign.identified(numbers) | dict(candidates.region.columns(candidates.codes))
     table = campaign.desk.read(points, options)
-    first = campaign.row_name
+    first, region = campaign.row_name, campaign.candidates.region
     named = {first: table.column(first)} if first is not None and first in table.columns else {}
-    return named | campaign.raw_columns(table)
+    if named and not any(name in table.columns for name in campaign.names):
+        return named | _columns_of_rows(campaign, table)
+    return named | dict(region.columns(region.codes(campaign.raw_columns(table))))
+
+
+def _columns_of_rows(campaign: Opened, table: Table) -> dict[str, ndarray]:
+    """The inputs of candidates, by what identifies them."""
+    found = campaign.found(table)
+    if len(found.rows) < len(table):
+        raise ValueError(f"{found.notes[-1]} Leave them out, or add columns with their inputs")
+    return dict(campaign.candidates.region.columns(campaign.candidates.locate(found.points)[1]))
 
 
 def _predictions(campaign: Opened, columns: dict[str, ndarray]) -> dict[str, ndarray]:
@@ -100,10 +110,13 @@ def _all_points(campaign: Opened) -> dict[str, ndarray]:
     numbers = [number for number, _, _ in rows]
     candidates, inputs = ledger.candidates(numbers), ledger.inputs(numbers)
     labels = np.array([label for _, label, _ in rows], dtype=np.float64).reshape(len(rows), len(targets))
-    return {
+    columns = {
         **campaign.identified(candidates.tolist()),
         **dict(campaign.candidates.region.columns(inputs)),
         **{target: labels[:, place] for place, target in enumerate(targets)},
+    }
+    further = {
         STATE: np.array([state for _, _, state in rows], dtype=object),
         ORDER: np.array(numbers, dtype=np.int64) + 1,
     }
+    return columns | {unused(name, columns): column for name, column in further.items()}
