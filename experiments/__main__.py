@@ -56,6 +56,9 @@ EXPERIMENTS = {
     "several_outputs": Experiment(
         "experiments.several_outputs:main", "two outputs: a common design, designs for one, random points"
     ),
+    "simulator": Experiment(
+        "experiments.simulator:main", "named inputs of a simulator: the default learner and random points"
+    ),
     "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
     "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),
 }
