@@ -123,7 +123,9 @@ def coverage(results: Sequence[Result]) -> dict[str, Any]:
         found[arm] = mean_and_error([float(np.mean([each[name] for name in names])) for each in results])
         for size in sizes:
             those = [name for name in names if name.endswith(f"_{size}")]
-            found[f"{arm}_{size}"] = mean_and_error([float(np.mean([each[name] for name in those])) for each in results])
+            found[f"{arm}_{size}"] = mean_and_error(
+                [float(np.mean([each[name] for name in those])) for each in results]
+            )
     return found
 
 
