@@ -237,6 +237,12 @@ def run(
     command: Annotated[str, typer.Option(help="Program that labels a point, such as './simulate {input} {output}'.")],
     labels: Annotated[int, typer.Option(min=1, help="Number of labels at which to stop.")],
     batch: Annotated[int, typer.Option(min=1, help="Points per round, after each of which the model is fitted.")] = 10,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="The most that all points may cost together, by --cost of the campaign.", show_default="none"
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Calls at a time.")] = 1,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a call is given up.", show_default="any time")
@@ -255,7 +261,15 @@ def run(
     from lobal.cli.campaign.driver import Drive, drive
 
     with plain_errors():
-        settings = Drive(command=command, labels=labels, batch=batch, workers=workers, timeout=timeout, retries=retries)
+        settings = Drive(
+            command=command,
+            labels=labels,
+            batch=batch,
+            budget=budget,
+            workers=workers,
+            timeout=timeout,
+            retries=retries,
+        )
         _print(drive(folder, settings, progress=not quiet))
 
 

@@ -20,6 +20,7 @@ class Drive:
 
     command: str
     labels: int
+    budget: float | None
     batch: int
     workers: int
     timeout: float | None
@@ -49,4 +50,4 @@ def drive(folder: Path, settings: Drive, *, progress: bool) -> list[str]:
 def _run(learner: ActiveLearner, oracle: Oracle, settings: Drive, *, progress: bool) -> None:
     sizes = [*range(settings.batch, settings.labels, settings.batch), settings.labels]
     with ThreadPoolExecutor(settings.workers) as executor:
-        learner.run(oracle, sizes=sizes, executor=executor, progress=progress)
+        learner.run(oracle, sizes=sizes, budget=settings.budget, executor=executor, progress=progress)
