@@ -63,7 +63,9 @@ def dependences(
     sample = points[rows]
     middle = float(np.median(np.log(model.local_complexity(sample))))
     return [
-        _among(model, variable, points, middle) if variable.is_bound else _moved(model, variable, points, sample, middle)
+        _among(model, variable, points, middle)
+        if variable.is_bound
+        else _moved(model, variable, points, sample, middle)
         for variable in variables
     ]
 

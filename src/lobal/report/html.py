@@ -60,7 +60,9 @@ MAP_CAPTION = (
     "The two variables that the local complexity or, if it hardly varies, the prediction depends on most; "
     "dots are candidates, and labels are most useful where complexity is bright."
 )
-CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error, if known."
+CURVE_CAPTION = (
+    "The error of every model so far, noise of the labels included; the band is one standard error, if known."
+)
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
 NEARBY_CAPTION = f"Labels nearby are the {NEARBY} nearest; of these, the two that differ most are compared."
 COMPLEXITY_CAPTION = "The complexity is in units of its median over the candidates."
