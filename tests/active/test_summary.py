@@ -7,7 +7,7 @@ import pytest
 from lobal import ActiveLearner, Box, MixtureRegressor
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.learning_curve import Trend, trend
-from lobal.active.summary import Summary
+from lobal.active.summary import VALIDATION, Summary, with_standard_error
 from tests.faults.setting import begun
 
 KNOWN = Summary(
@@ -28,7 +28,7 @@ KNOWN = Summary(
 def test_all_is_said_in_words() -> None:
     assert KNOWN.sentences(target="hardness", unit="HV") == [
         "200 labels, 5 pending since 2024-05-17 09:30 UTC, 3 failed.",
-        "Predictions of hardness are off by 0.123 ± 0.01 HV (root mean square).",
+        "Predictions of hardness are off by 0.123 ± 0.011 HV (root mean square, leave-one-out).",
         "The error is falling as n^-0.6 ± 0.1 with n labels.",
         "The noise of hardness has a standard deviation of 0.05 HV.",
         "Following the local complexity is expected to save 20% ± 15% of the labels.",
@@ -39,7 +39,7 @@ def test_all_is_said_in_words() -> None:
 def test_what_is_not_known_yet_is_said_to_be_so() -> None:
     unknown = dict.fromkeys(("trend", "noise", "savings", "error_standard_error"))
     sentences = dataclasses.replace(KNOWN, **unknown).sentences()
-    assert sentences[1] == "Predictions of the label are off by 0.123 (root mean square)."
+    assert sentences[1] == "Predictions of the label are off by 0.123 (root mean square, leave-one-out)."
     assert sum("not known yet" in sentence for sentence in sentences) == 3
     learner = begun()
     learner.tell([0], [1.0])
@@ -87,3 +87,32 @@ def test_a_campaign_is_summarised() -> None:
     assert 0.0 < summary.error_standard_error < 0.5 * summary.error  # type: ignore[operator]  # both are known
     assert summary.trend is not None
     assert summary.savings == learner.expected_savings()
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (15.23, 1.98, "15.2 ± 2.0"),
+        (0.1151, 0.0087, "0.1151 ± 0.0087"),
+        (1234.0, 151.0, "1230 ± 150"),
+        (3.4e8, 1.2e7, "3.4e+08 ± 1.2e+07"),
+        (2.0, None, "2"),
+    ],
+)
+def test_a_value_has_the_digits_that_its_error_allows(value: float, error: float | None, words: str) -> None:
+    assert with_standard_error(value, error) == words
+
+
+def test_errors_of_validation_labels_are_said_to_be_so() -> None:
+    X = np.linspace(0.0, 1.0, 40)[:, None]
+    validated = ActiveLearner(Box(0.0, 1.0), model=MixtureRegressor(), validation=(X[:5], np.zeros(5)))
+    assert validated.summary().method == VALIDATION
+
+
+def test_every_output_has_its_error_with_its_unit() -> None:
+    errors = {"strength": (1.5, 0.1), "cost": (20.0, None)}
+    sentences = dataclasses.replace(KNOWN, outputs=errors, units={"strength": "MPa"}).sentences()
+    assert sentences[1:3] == [
+        "Predictions of strength are off by 1.50 ± 0.10 MPa (root mean square, leave-one-out).",
+        "Predictions of cost are off by 20 (root mean square, leave-one-out).",
+    ]

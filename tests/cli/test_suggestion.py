@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lobal.cli.matching import Index, Labels, matched_labels, pending_rows
-from lobal.cli.suggestion import input_columns
+from lobal.cli.suggestion import Request, input_columns, suggest, write_suggestion
 from lobal.core.tables import Table
 
 
@@ -106,3 +108,17 @@ def test_inputs_may_not_have_the_names_of_what_is_added(name: str) -> None:
 def test_a_pool_without_inputs_is_refused() -> None:
     with pytest.raises(ValueError, match="no numeric input columns; its columns are name"):
         input_columns(table("pool.csv", name=["a"]), target="y", identifier="name")
+
+
+@pytest.mark.parametrize(("identifier", "names"), [("name", ["a1", "a2"]), (None, ["row 0", "row 2"])])
+def test_the_report_knows_target_and_identifiers(identifier: str | None, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("name,x\na1,0.1\nbad,\na2,0.3\n")
+    (tmp_path / "labels.csv").write_text("name,x,HV\na1,0.1,7\n")
+    files = {"pool": tmp_path / "pool.csv", "labels": (tmp_path / "labels.csv",)}
+    request = Request(**files, target="HV", number=1, inputs=("x",), identifier=identifier, skip_incomplete=True)
+    suggestion = suggest(request)
+    assert (suggestion.target, suggestion.identifiers) == ("HV", names)
+    write_suggestion(suggestion, tmp_path / "next.csv", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"<td>{names[1]}</td>" in page
+    assert f"<td>7 ({names[0]})</td>" in page

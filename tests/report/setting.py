@@ -33,5 +33,5 @@ def invented_landscape(dimension: int, n: int = 200) -> Landscape:
         labelled=points[:30],
         suggested=points[30:40],
         failed=points[40:44],
-        prediction=points[:, 0],
+        predictions={"target": points[:, 0]},
     )

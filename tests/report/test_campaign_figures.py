@@ -65,13 +65,13 @@ def test_a_histogram_without_suggested_points_has_one_kind_of_bar() -> None:
 
 def test_the_landscape_repeats_the_learner() -> None:
     learner = campaign(2)
-    shown = landscape(learner, variables_of(2, ["east", "north"]))
+    shown = landscape(learner, variables_of(2, ["east", "north"]), {"y": learner.model})
     assert [variable.name for variable in shown.variables] == ["east", "north"]
     np.testing.assert_array_equal(shown.points, learner.candidates.X)
     np.testing.assert_array_equal(shown.complexity, learner.local_complexity())
     np.testing.assert_array_equal(shown.superior_density, learner.superior_density())
     np.testing.assert_array_equal(shown.labelled, learner.labelled.X)
-    np.testing.assert_allclose(shown.prediction, learner.model.predict(learner.candidates.X))
+    np.testing.assert_allclose(shown.predictions["y"], learner.model.predict(learner.candidates.X))
 
 
 def test_of_many_candidates_some_are_shown_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,14 +86,14 @@ def test_of_many_candidates_some_are_shown_in_their_order(monkeypatch: pytest.Mo
 
 def test_suggested_inputs_are_those_that_are_pending() -> None:
     learner = campaign(2)
-    np.testing.assert_array_equal(inputs_of(learner, learner.pending), learner.candidates.X[learner.pending])
+    np.testing.assert_array_equal(inputs_of(learner, learner.ledger.pending), learner.candidates.X[learner.pending])
 
 
 def test_a_box_suggests_inputs_themselves() -> None:
     learner = ActiveLearner(Box([0.0, 0.0], [1.0, 2.0], n_candidates=64), seed=0, model=MODEL)
-    assert inputs_of(learner, learner.pending).shape == (0, 2)
+    assert inputs_of(learner, learner.ledger.pending).shape == (0, 2)
     asked = learner.ask(3)
-    np.testing.assert_array_equal(inputs_of(learner, learner.pending), asked)
+    np.testing.assert_array_equal(inputs_of(learner, learner.ledger.pending), asked)
 
 
 def test_without_a_model_there_is_no_landscape() -> None:

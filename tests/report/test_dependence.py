@@ -3,7 +3,7 @@ import pytest
 
 from lobal import MixtureRegressor
 from lobal.report.dependence import dependence_figures, dependences, value_grid
-from lobal.report.variables import Variable, variables_of
+from lobal.report.variables import Variable, slices, variables_of
 from tests.report.setting import MODEL
 
 METAL = Variable(name="metal", columns=(1, 2), levels=("steel", "copper"))
@@ -51,3 +51,15 @@ def test_figures_of_all_variables_have_the_same_scales(model: MixtureRegressor, 
     assert list(figures) == ["dependence on speed", "dependence on metal"]
     limits = [[axes.get_ylim() for axes in figure.axes] for figure in figures.values()]
     assert limits[0] == limits[1]
+
+
+def test_a_variable_that_cannot_change_alone_is_followed_along_the_points(
+    model: MixtureRegressor, points: np.ndarray
+) -> None:
+    bound = Variable(name="speed", columns=(0,), is_bound=True)
+    (found,) = dependences(model, [bound], points)
+    slice_of = slices(points[:, 0])
+    first = slice_of == slice_of.min()
+    assert found.prediction.mean[0] == pytest.approx(model.predict(points[first]).mean())
+    assert found.values[0] == pytest.approx(points[first, 0].mean())
+    assert len(found.values) == len(np.unique(slice_of))

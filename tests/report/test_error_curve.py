@@ -9,7 +9,7 @@ from tests.report.setting import campaign
 def test_every_model_is_a_round_and_the_present_one_the_last() -> None:
     learner = campaign(1)
     learner.tell(learner.pending, np.zeros(5))
-    rounds = error_rounds(learner)
+    rounds = error_rounds(learner, "y")["y"]
     step, fitted = learner.history[-1], learner.fitted
     assert fitted is not None
     assert [each.labels for each in rounds] == [30, 35]
@@ -18,7 +18,7 @@ def test_every_model_is_a_round_and_the_present_one_the_last() -> None:
 
 
 def test_without_a_model_there_is_no_round() -> None:
-    assert error_rounds(campaign(1, labels=3)) == ()
+    assert error_rounds(campaign(1, labels=3), "y") == {}
 
 
 def test_the_band_is_one_standard_error_wide() -> None:

@@ -34,9 +34,9 @@ def test_a_report_has_the_figures_of_its_dimension(dimension: int, pictures: int
 
 def test_the_first_screen_is_in_plain_words(tmp_path: Path) -> None:
     first = report_of(2, tmp_path).partition("What to label next")[0]
-    assert "root mean squared leave-one-out error of target" in first
+    assert "Predictions of target are off by" in first
     assert "gamma" not in first
-    assert "Go on" in first
+    assert "Nothing speaks for stopping yet." in first
 
 
 def test_a_report_without_a_model_says_so_and_has_no_figures(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_category_is_one_variable_of_the_page(tmp_path: Path) -> None:
     campaign_report(learner, tmp_path / "report.html", variables=variables, target="heat / W")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert 'alt="dependence on metal"' in page
-    assert "<th>heat / W, predicted</th>" in page
+    assert "<th>heat / W, predicted (95% interval)</th>" in page
     assert {*re.findall("<td>(steel|copper|&lt;b&gt;)</td>", page)} <= {"steel", "copper", "&lt;b&gt;"}
 
 
@@ -96,8 +96,8 @@ def test_what_is_expected_comes_before_what_was_measured_and_with_a_caution(tmp_
 
 
 def test_what_is_not_known_yet_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ActiveLearner, "expected_savings", lambda _: None)
-    assert "<dt>Expected savings</dt><dd>not known yet" in report_of(1, tmp_path)
+    monkeypatch.setattr(Knowledge, "savings", None)
+    assert "What following the local complexity saves is not known yet." in report_of(1, tmp_path)
 
 
 def test_an_expectation_without_errors_is_said_to_be_the_formula(
@@ -133,7 +133,9 @@ def test_a_report_counts_labels_and_what_became_of_other_points(tmp_path: Path) 
     learner.tell(learner.pending[:2], [np.nan, np.nan])
     campaign_report(learner, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert '<p class="lead">30 labels so far, 3 to come, 2 failed; 80 candidates with one input.</p>' in page
+    lead = page.partition('<p class="lead">')[2].partition("</p>")[0]
+    assert lead.startswith("30 labels, 3 pending since ")
+    assert lead.endswith(", 2 failed. 80 candidates with one input.")
 
 
 def test_settings_are_those_that_are_not_by_default_and_functions_are_called_so(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_points_of_a_category_lie_beside_each_other_around_its_number() -> None:
 
 def test_maps_can_be_drawn_of_columns_that_do_not_vary() -> None:
     place = invented_landscape(3)
-    constant = replace(place, points=np.ones((200, 3)), complexity=np.ones(200), prediction=np.ones(200))
+    constant = replace(place, points=np.ones((200, 3)), complexity=np.ones(200), predictions={"target": np.ones(200)})
     for figure in map_figures(constant, telling_pairs(constant)[0]).values():
         figure.draw_without_rendering()
 

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from lobal.report.variables import Variable, slice_means, telling_variables, variables_of
+from lobal.active.region import checked_region
+from lobal.report.variables import Variable, slice_means, telling_variables, variables_of, variables_of_region
 from tests.report.setting import invented_landscape
+from tests.report.spaces import MIXTURE, VARIABLES
 
 METAL = Variable(name="metal", columns=(1, 2), levels=("steel", "copper"))
 
@@ -50,3 +52,16 @@ def test_few_values_are_slices_of_their_own() -> None:
     means, sizes = slice_means(np.array([1.0, 2.0, 2.0, 7.0]), np.array([4.0, 1.0, 3.0, 5.0]))
     np.testing.assert_array_equal(means, [4.0, 2.0, 5.0])
     np.testing.assert_array_equal(sizes, [1.0, 2.0, 1.0])
+
+
+def test_variables_of_a_space_have_raw_values() -> None:
+    region = checked_region(VARIABLES, [])
+    flow, fins, metal = variables_of_region(region)
+    points = region.inputs(np.array([[10.0, 3.0, 1.0]]))
+    assert [each.shown(each.at(points)[0]) for each in (flow, fins, metal)] == [pytest.approx(10.0), 3, "copper"]
+    assert (flow.title, flow.logarithmic, fins.logarithmic, metal.columns) == ("flow (l/h)", True, False, (2, 3))
+
+
+def test_variables_of_a_sum_are_bound() -> None:
+    region = checked_region([*MIXTURE, *VARIABLES], ["iron + nickel + chromium == 100"])
+    assert [each.is_bound for each in variables_of_region(region)] == [True, True, True, False, False, False]

@@ -19,6 +19,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from lobal.active.outputs import (
+    Curve,
     Outputs,
     check_outputs,
     has_label,
@@ -74,7 +75,7 @@ class Candidates(ABC):
     @property
     def output_units(self) -> dict[str, str]:
         """Units of outputs that have one, by name."""
-        named = self.outputs if isinstance(self.outputs, tuple) else ()
+        named = (self.outputs,) if isinstance(self.outputs, Curve) else self.outputs or ()
         return {output.name: output.unit for output in named if output.unit}
 
     @property

@@ -100,6 +100,9 @@ class FittedOutputs(FittedSurrogate):
 
     @property
     def output_errors(self) -> dict[str, tuple[float, float | None]]:
+        if isinstance(self.model.outputs, Curve):
+            (error,) = self.errors
+            return {} if error is None else {self.model.outputs.name: (error, None)}
         found = ((each.name, each.validation_error, each.standard_error) for each in self.outputs)
         return {name: (error, sure) for name, error, sure in found if error is not None}
 

@@ -53,10 +53,12 @@ def logarithmic_scale(values: Float[ndarray, " n"]) -> LogNorm:
 def name_axis(axes: Axes, which: str, variable: Variable) -> None:
     """The name of the variable on axis "x" or "y", and its levels or a logarithmic scale where it has them."""
     axis, set_scale = (axes.xaxis, axes.set_xscale) if which == "x" else (axes.yaxis, axes.set_yscale)
+    set_limits = axes.set_xlim if which == "x" else axes.set_ylim
     axis.set_label_text(variable.label)
     if variable.levels:
         names = [level[:LONGEST_LEVEL].replace("$", r"\$") for level in variable.levels]
         axis.set_ticks(list(range(len(names))), labels=names)
+        set_limits(-0.5, len(names) - 0.5)
         if which == "x" and sum(map(len, names)) > MOST_CHARACTERS:
             axis.set_tick_params(rotation=30.0)
     elif variable.logarithmic:

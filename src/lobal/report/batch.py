@@ -71,30 +71,28 @@ def batch_table(rows: Sequence[BatchRow], variables: Sequence[Variable], outputs
     columns |= {variable.title: [row.inputs[j] for row in rows] for j, variable in enumerate(variables)}
     reasons = [row.reason for row in rows]
     for place, name in enumerate(outputs):
-        columns[f"{name}, predicted"] = [_part(each.prediction, place) for each in reasons]
-        columns[f"{name}, {PROBABILITY:.0%} interval"] = [_interval(each, place) for each in reasons]
+        columns[f"{name}, predicted ({PROBABILITY:.0%} interval)"] = [_predicted(each, place) for each in reasons]
     columns |= {
-        "nearest label": [_label(row) for row in rows],
-        "distance to it": [None if each.nearest is None else f"{each.nearest.distance:.2g}" for each in reasons],
-        "labels nearby differ by": [_difference(each) for each in reasons],
-        "complexity": [_times(each.complexity) for each in reasons],
         "why": [each.share for each in reasons],
+        "complexity": [_times(each.complexity) for each in reasons],
+        "nearest label": [_label(row) for row in rows],
+        "labels nearby differ by": [_difference(each) for each in reasons],
     }
     kept = {name: column for name, column in columns.items() if any(cell is not None for cell in column)}
     return table_block(kept, zip(*kept.values(), strict=True))
 
 
-def _part(value: Any, place: int) -> float | None:  # noqa: ANN401 - a number or a tuple of numbers
-    """One output; none where it is not known."""
-    if value is None:
+def _predicted(reason: Reason, place: int) -> str | None:
+    """One output with its interval, as far as they are known."""
+    parts = [np.nan if each is None else float(np.atleast_1d(each)[place]) for each in _prediction(reason)]
+    mean, *ends = map(cell_text, parts)
+    if np.isnan(parts[0]):
         return None
-    number = float(np.atleast_1d(value)[place])
-    return number if np.isfinite(number) else None
+    return mean if np.isnan(parts).any() else f"{mean} ({' to '.join(ends)})"
 
 
-def _interval(reason: Reason, place: int) -> str | None:
-    ends = [] if reason.interval is None else [_part(end, place) for end in reason.interval]
-    return " to ".join(map(cell_text, ends)) if ends and None not in ends else None
+def _prediction(reason: Reason) -> tuple[Any, Any, Any]:
+    return reason.prediction, *(reason.interval or (None, None))
 
 
 def _label(row: BatchRow) -> str | None:

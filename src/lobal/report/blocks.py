@@ -15,7 +15,7 @@ STYLE = """
   :root { --text: #e6e6e6; --quiet: #a9a9a9; --page: #17191c; --line: #3a3d42; --lead: #202a31; }
   img { filter: brightness(.92); }
 }
-body { margin: 2rem auto; max-width: 66rem; padding: 0 1.2rem; color: var(--text); background: var(--page);
+body { margin: 2rem auto; max-width: 72rem; padding: 0 1.2rem; color: var(--text); background: var(--page);
        font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.7rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .6rem; }
 h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
@@ -26,7 +26,7 @@ p { max-width: 46rem; }
 .facts dt { color: var(--quiet); font-size: .85rem; } .facts dd { margin: 0; }
 .table { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { padding: .25rem 1.1rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap;
+th, td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap;
          vertical-align: top; }
 th { white-space: normal; min-width: 3.5rem; vertical-align: bottom; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem;

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
 from lobal.active.outputs import Curve
-from lobal.active.reasons import SHARES
+from lobal.active.reasons import NEARBY, SHARES
 from lobal.core.files import write_atomically
 from lobal.report import overview
 from lobal.report.batch import batch_rows, batch_table
@@ -51,6 +51,7 @@ LINE_CAPTION = (
     "Above, labels and prediction. Below, the local bandwidth (LOB): the distance over which labels can be averaged "
     "without blurring the target. Where it is small, the target is complex. Grey lines: bandwidths of the experts."
 )
+SHARES_OF_RANGE = " Bandwidths are in shares of the variable's range."
 HISTOGRAM_CAPTION = (
     "Bars: labelled inputs, and inputs suggested next. Black: the density that they were drawn from. Orange: the "
     "superior training density estimated from the labels so far."
@@ -59,15 +60,12 @@ MAP_CAPTION = (
     "The two variables that the local complexity or, if it hardly varies, the prediction depends on most; "
     "dots are candidates, and labels are most useful where complexity is bright."
 )
-CURVE_CAPTION = "The error of every model so far, noise of the labels included; the band is one standard error."
+CURVE_CAPTION = (
+    "The error of every model so far, noise of the labels included; the band is one standard error, if known."
+)
 ONE_ROUND = "One model so far; with every round that is told, the curve gets a point."
-NEAREST = (
-    "The distance to the nearest label is in bandwidths of the model, all variables together; labels nearby are the "
-    "six nearest; the complexity is in units of its median over the candidates."
-)
-NEAREST_WITHOUT_MODEL = (
-    "The distance to the nearest label is in units of the spread of the variables; labels nearby are the six nearest."
-)
+NEARBY_CAPTION = f"Labels nearby are the {NEARBY} nearest; of these, the two that differ most are compared."
+COMPLEXITY_CAPTION = "The complexity is in units of its median over the candidates."
 CURVES = (
     "Labels are curves, each of many numbers: prediction against measurement, dependence on the inputs and calibration "
     "are shown for single numbers only."
@@ -176,8 +174,9 @@ class Page:
         yield batch_table(rows, self.variables, output_names(self.learner, self.target))
         shares = {row.reason.share for row in rows}
         yield from (text_block(f"{share}: {words}.") for share, words in SHARES.items() if share in shares)
-        if len(self.learner.labelled.y):
-            yield text_block(NEAREST_WITHOUT_MODEL if self.learner.fitted is None else NEAREST)
+        known = [NEARBY_CAPTION] * any(row.reason.between is not None for row in rows)
+        known += [COMPLEXITY_CAPTION] * (self.learner.fitted is not None)
+        yield from [text_block(" ".join(known))] if known else []
 
     def curve(self) -> Iterator[str]:
         """The error of every model, output by output."""
@@ -210,7 +209,7 @@ class Page:
             return
         for output in self.outputs:
             figures = line_figures(output.model, output.X, output.y, variable=variable, target=output.name)
-            yield figures_block(figures, LINE_CAPTION)
+            yield figures_block(figures, LINE_CAPTION + SHARES_OF_RANGE * (variable.values is not None))
         if not variable.is_whole:
             yield figure_block(training_histogram_figure(self.landscape), HISTOGRAM_CAPTION)
 

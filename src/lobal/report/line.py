@@ -23,13 +23,21 @@ def line_figures(
     """
     fitted, x = profile(model, line_grid(X)), variable.at(X)[:, None]
     shown = replace(fitted, points=variable.at(fitted.points)[:, None])
-    draw = partial(_figure, shown, x, y, column=variable.label, target=target.replace("$", r"\$"))
+    start = float(x.min() if variable.logarithmic else np.quantile(x, LOG_START))
+    draw = partial(_figure, shown, x, y, start=start, column=variable.label, target=target.replace("$", r"\$"))
     scales = ("log",) if variable.logarithmic else scales_of(x)
     return {f"prediction and local bandwidth, {scale} axis": draw(scale) for scale in scales}
 
 
 def _figure(
-    fitted: Profile, X: Float[ndarray, "n 1"], y: Float[ndarray, " n"], scale: str, *, column: str, target: str
+    fitted: Profile,
+    X: Float[ndarray, "n 1"],
+    y: Float[ndarray, " n"],
+    scale: str,
+    *,
+    start: float,  # of a logarithmic axis
+    column: str,
+    target: str,
 ) -> Figure:
     figure = Figure(figsize=(5.0, 5.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
@@ -39,7 +47,7 @@ def _figure(
     above.set_ylabel(target)
     below.set_xlabel(f"{column} (logarithmic)" if scale == "log" else column)
     if scale == "log":
-        below.set_xlim(np.quantile(X, LOG_START), X.max() * 1.02)
+        below.set_xlim(start / 1.02, X.max() * 1.02)
         number_logarithmic(below.xaxis)
     number_logarithmic(below.yaxis)
     for axes in (above, below):
