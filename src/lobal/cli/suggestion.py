@@ -15,7 +15,7 @@ from lobal.active.spaces import Pool
 from lobal.cli.matching import Index, Labels, matched_labels, pending_rows
 from lobal.core.dialects import FOUND, Dialect, TableOptions
 from lobal.core.files import write_atomically
-from lobal.core.laboratory import holds_dates, input_matrix, warnings_of
+from lobal.core.laboratory import dialect_notes, holds_dates, input_matrix, warnings_of
 from lobal.core.tables import Table, read_table, some_of, table_content, table_format
 from lobal.mixture.mixed_units import labels_in_other_units
 from lobal.report.html import campaign_report
@@ -164,12 +164,6 @@ def _others(pool: Table, request: Request) -> list[str]:
     if request.inputs is not None:
         return [*pool.columns]
     return [name for name in (request.target, request.identifier) if name is not None]
-
-
-def dialect_notes(tables: Sequence[Table]) -> list[str]:
-    """How files are written that are not plain CSV."""
-    described = [(table.source, table.dialect.description) for table in tables]
-    return [f"{source} was read as {text}." for source, text in described if text is not None]
 
 
 def unit_notes(X: Float[ndarray, "n d"], known: Labels) -> list[str]:

@@ -156,6 +156,12 @@ def _label_notes(
     return [note for note, number in notes.items() if number]
 
 
+def dialect_notes(tables: Sequence[Table]) -> list[str]:
+    """How files are written that are not plain CSV."""
+    described = [(table.source, table.dialect.description) for table in tables]
+    return [f"{source} was read as {text}." for source, text in described if text is not None]
+
+
 def holds_dates(table: Table, name: str) -> bool:
     """Whether all values of a column are dates."""
     texts = [text for text in map(str, table.column(name).tolist()) if not is_missing(text)]

@@ -12,9 +12,8 @@ from numpy import ndarray
 from lobal.active.learner import ActiveLearner
 from lobal.active.search_space import SearchSpace
 from lobal.cli.campaign.desk import ROW, Desk
-from lobal.cli.suggestion import dialect_notes
 from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
-from lobal.core.laboratory import CHOICES, holds_dates, input_matrix, warnings_of
+from lobal.core.laboratory import CHOICES, dialect_notes, holds_dates, input_matrix, warnings_of
 from lobal.core.tables import Table, counted, read_table
 from lobal.core.variables import Categorical, Real, Variable
 

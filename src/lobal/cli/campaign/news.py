@@ -26,7 +26,7 @@ class News(NamedTuple):
     @property
     def is_new(self) -> Bool[ndarray, " n"]:
         """Rows to record."""
-        return np.logical_or(self.is_label, self.is_failure)
+        return np.asarray(self.is_label | self.is_failure)
 
 
 def news_of(learner: ActiveLearner, points: Any, labels: Float[ndarray, "n m"], *, again: bool) -> News:  # noqa: ANN401
