@@ -24,6 +24,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `peers/`: lobal beside other active learners on many problems
 - `pools.py`: active and random sampling on measured data and on a stationary control
 - `several_outputs.py`: two outputs, a common design beside designs for one of them and random points
+- `simulator.py`: the default learner and random points on the simulator of the examples
 - `tuning.py`: errors and seconds with and without tuning
 - `figures/`: figures that only the experiments need
 """

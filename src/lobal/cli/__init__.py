@@ -3,6 +3,7 @@
 Start with `app.py`, which has the options and help texts.
 
 - `app.py`: `lobal demo`, `lobal suggest`, `lobal report`
+- `campaign_app.py`: `lobal campaign new`, `ask`, `tell` and so on, `lobal run`; `campaign/`: what these do
 - `forcefield_app.py`: `lobal forcefield train`, `evaluate`, `active`
 - `demo.py`, `suggestion.py`, `forcefield.py`, `forcefield_active.py`: what these commands do
 - `table_options.py`, `matching.py`: options of commands that read tables, rows of tables found in the pool
