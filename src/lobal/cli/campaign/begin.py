@@ -103,6 +103,11 @@ def _check(request: Beginning) -> None:
         raise ValueError("--inputs and --space both name the inputs; give one of them")
     if request.censored not in (None, *CHOICES):
         raise ValueError(f"--censored has to be one of {', '.join(CHOICES)}, got {request.censored!r}")
+    _check_columns(request)
+
+
+def _check_columns(request: Beginning) -> None:
+    _check_names(request, request.inputs or ())
     special = [*request.targets, *(each for each in (request.identifier, request.cost) if each is not None)]
     twice = [name for name, number in Counter(special).items() if number > 1]
     if twice:
