@@ -90,7 +90,8 @@ def test_a_step_and_its_report_score_the_candidates_once(tmp_path: Path, monkeyp
     assert counting.calls == {"fit": 40, "local_bandwidth": 500, "noise_variance": 500 + 40}
     campaign_report(active, tmp_path / "report.html")
     assert counting.calls["local_bandwidth"] == 500
-    assert "local_complexity" not in counting.calls
+    # Partial dependence looks at moved points, 41 values of two columns for each of 100 candidates, and at a sample.
+    assert counting.calls["local_complexity"] == 2 * 41 * 100 + 100 + 500
 
 
 def test_the_density_of_the_labels_is_computed_once_for_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
