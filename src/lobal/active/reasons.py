@@ -48,7 +48,7 @@ class Reason:
     interval: tuple[Any, Any] | None  # that contains a new label with a probability of 95%
     nearest: Neighbour | None  # labelled point
     between: tuple[Neighbour, Neighbour] | None  # those of the nearest labelled points that differ most
-    difference: float | None  # of their labels
+    difference: Any  # of their labels: a number or, of several outputs, a tuple of numbers
     complexity: float | None  # local complexity, relative to its median over all candidates
     share: str | None  # of the batch: "check", "spread", "density" or "start"; none if nobody asked for it
 
@@ -75,7 +75,9 @@ class Reason:
         return f"nearest label {_shown(self.nearest.label)} at {named}, distance {self.nearest.distance:.2g}"
 
     def _between(self) -> str:
-        return "" if not self.difference else f"between two labels that differ by {self.difference:.3g}"
+        if self.difference is None or not np.any(np.nan_to_num(self.difference)):
+            return ""
+        return f"between two labels that differ by {_shown(self.difference)}"
 
     def _complexity(self) -> str:
         if self.complexity is None:
@@ -163,11 +165,15 @@ def _between(near: list[Neighbour]) -> dict[str, Any]:
     if len(near) < 2:
         return {"between": None, "difference": None}
     labels = np.array([each.label for each in near], dtype=np.float64).reshape(len(near), -1)
-    apart = np.linalg.norm(np.nan_to_num(labels[:, None] - labels[None]), axis=-1)  # outputs that both have
+    apart_by = np.abs(labels[:, None] - labels[None])  # NaN for outputs that one of them lacks
+    spread = np.nan_to_num(apart_by).max(axis=(0, 1))  # outputs may have different units
+    apart = np.linalg.norm(np.nan_to_num(apart_by) / np.where(spread > 0.0, spread, 1.0), axis=-1)
     first, second = sorted(int(place) for place in np.unravel_index(int(apart.argmax()), apart.shape))
     if apart[first, second] == 0.0:
         first, second = 0, 1
-    return {"between": (near[first], near[second]), "difference": float(apart[first, second])}
+    difference = apart_by[first, second]
+    known = float(difference[0]) if len(difference) == 1 else tuple(difference.tolist())
+    return {"between": (near[first], near[second]), "difference": known}
 
 
 def _shares(state: CampaignState, points: Points) -> list[str | None]:
