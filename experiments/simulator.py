@@ -22,6 +22,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, mean_and_error, print_summary
+from lobal.active.frames import Table
 from lobal.active.learner import ActiveLearner
 from lobal.active.search_space import SearchSpace
 
@@ -44,7 +45,7 @@ def program() -> ModuleType:
     return module
 
 
-def simulated(table: Mapping[str, ndarray], names: Sequence[str]) -> Float[ndarray, "n m"]:
+def simulated(table: Table, names: Sequence[str]) -> Float[ndarray, "n m"]:
     """The outputs of these names at the points of a table."""
     variables = [variable["name"] for variable in program().SPACE["variables"]]
     rows = zip(*(np.asarray(table[variable]).tolist() for variable in variables), strict=True)
