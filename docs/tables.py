@@ -10,6 +10,7 @@ import numpy as np
 from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
+from docs.simulator_tables import SIMULATOR
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
 from experiments.inducing_errors import DATA_SETS
@@ -349,6 +350,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "faults": _faults,
     **PEERS,
     **CALIBRATION,
+    **SIMULATOR,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,
     "doppler": partial(_doppler, *CURVE),

@@ -1,11 +1,11 @@
 """The simulator of examples/simulator.py: the default learner beside random points of the same space.
 
 Its five inputs are raw: two over decades, an angle, a whole number, a material, with a corner that is infeasible. Both
-outputs are learned together and, for comparison, the temperature for itself. Errors are those at random feasible points,
-relative to the standard deviation of the output there; coverage is the share of these points whose value lies within
-the model's interval of 95%.
+outputs are learned together and, for comparison, the temperature for itself. Errors are those at random feasible
+points, relative to the standard deviation of the output there, and the root mean square of both; coverage is the share
+of these points whose value lies within the model's interval of 95%.
 
-OMP_NUM_THREADS=1 python -m experiments simulator --seeds 10 --output docs/results/simulator.json
+OMP_NUM_THREADS=1 python -m experiments simulator --seeds 20 --output docs/results/simulator.json
 """
 
 import importlib.util
@@ -22,13 +22,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, mean_and_error, print_summary
+from lobal.active.frames import Table
 from lobal.active.learner import ActiveLearner
 from lobal.active.search_space import SearchSpace
 
 PROGRAM = Path(__file__).parents[1] / "examples" / "simulator.py"
 SIZES = (25, 50, 100)
 N_TEST, PROBABILITY, OTHER_SEED = 4000, 0.95, 2**20
-OUTPUTS = ("temperature", "pressure")
+OUTPUTS, TOGETHER = ("temperature", "pressure"), "together"
 TASKS: dict[str, tuple[str, ...]] = {"both": OUTPUTS, "alone": OUTPUTS[:1]}  # what is learned together
 ARMS: dict[str, dict[str, Any]] = {"active": {}, "random": {"draw": "random", "exploration": 1.0}}
 
@@ -44,7 +45,7 @@ def program() -> ModuleType:
     return module
 
 
-def simulated(table: Mapping[str, ndarray], names: Sequence[str]) -> Float[ndarray, "n m"]:
+def simulated(table: Table, names: Sequence[str]) -> Float[ndarray, "n m"]:
     """The outputs of these names at the points of a table."""
     variables = [variable["name"] for variable in program().SPACE["variables"]]
     rows = zip(*(np.asarray(table[variable]).tolist() for variable in variables), strict=True)
@@ -52,7 +53,7 @@ def simulated(table: Mapping[str, ndarray], names: Sequence[str]) -> Float[ndarr
     return np.array([[each[name] for name in names] for each in values])
 
 
-def test_points(space: SearchSpace, seed: int) -> Mapping[str, ndarray]:
+def feasible_points(space: SearchSpace, seed: int) -> Mapping[str, ndarray]:
     """Random feasible points, as a table; those of the learner are other ones."""
     rng = np.random.default_rng([OTHER_SEED, seed])
     shares = rng.random((2 * N_TEST, len(space.variables)))
@@ -63,18 +64,18 @@ def test_points(space: SearchSpace, seed: int) -> Mapping[str, ndarray]:
 def campaign(names: tuple[str, ...], options: Mapping[str, Any], sizes: Sequence[int], seed: int) -> dict[str, float]:
     """Errors and coverages at all sizes, by names such as "temperature_error_100"."""
     space = SearchSpace.from_json(program().SPACE, outputs=names)
-    table, found = test_points(space, seed), {}
+    table, found = feasible_points(space, seed), {}
     X, truth = space.encode(table), simulated(table, names)
 
     def evaluate(learner: ActiveLearner) -> None:
         assert learner.fitted is not None
-        interval = learner.fitted.interval(X, PROBABILITY)
+        interval, n = learner.fitted.interval(X, PROBABILITY), learner.ledger.n_labels
         assert interval is not None
         errors = np.sqrt(np.square(learner.fitted.predict(X) - truth).mean(axis=0)) / truth.std(axis=0)
         covered = ((interval[0] <= truth) & (truth <= interval[1])).mean(axis=0)
         for name, error, share in zip(names, errors.tolist(), covered.tolist(), strict=True):
-            found[f"{name}_error_{learner.ledger.n_labels}"] = error
-            found[f"{name}_coverage_{learner.ledger.n_labels}"] = share
+            found[f"{name}_error_{n}"], found[f"{name}_coverage_{n}"] = error, share
+        found[f"{TOGETHER}_error_{n}"] = math.sqrt(np.square(errors).mean())
 
     learner = ActiveLearner(space, seed=seed, **options)
     learner.run(partial(simulated, names=names), sizes=sizes, callbacks=[evaluate])
@@ -115,24 +116,23 @@ def geometric_mean(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def coverage(results: Sequence[Result]) -> dict[str, Any]:
-    """Mean coverage over outputs and sizes, by arm, and at every size."""
-    found = {}
-    for arm in ARMS if results else ():
-        names = [name for name in results[0] if f"_{arm}_" in name and "_coverage_" in name]
-        sizes = dict.fromkeys(name.rsplit("_", 1)[1] for name in names)
-        found[arm] = mean_and_error([float(np.mean([each[name] for name in names])) for each in results])
-        for size in sizes:
-            those = [name for name in names if name.endswith(f"_{size}")]
-            found[f"{arm}_{size}"] = mean_and_error(
-                [float(np.mean([each[name] for name in those])) for each in results]
-            )
-    return found
+    """Mean coverage over outputs by arm, of all sizes and at every size."""
+    names = [name for name in (results[0] if results else {}) if "_coverage_" in name]
+    sizes = dict.fromkeys(name.rsplit("_", 1)[1] for name in names)
+    groups = {arm: [name for name in names if f"_{arm}_" in name] for arm in ARMS if names}
+    groups |= {
+        f"{arm}_{size}": [name for name in groups[arm] if name.endswith(f"_{size}")] for arm in ARMS for size in sizes
+    }
+    return {
+        group: mean_and_error([float(np.mean([each[name] for name in those])) for each in results])
+        for group, those in groups.items()
+    }
 
 
 def main(
     output: Output,
     n: Annotated[int, typer.Option(min=SIZES[0], help="Number of labels.")] = SIZES[-1],
-    seeds: Seeds = 10,
+    seeds: Seeds = 20,
     first_seed: FirstSeed = 0,
     jobs: Jobs = 1,
 ) -> None:
