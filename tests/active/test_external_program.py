@@ -147,3 +147,10 @@ def test_a_program_that_is_not_there_is_a_failure(tmp_path: Path, caplog: pytest
 def test_no_shell_is_involved(tmp_path: Path) -> None:
     ExternalProgram(f"echo {{input}} {{output}} ; touch {tmp_path / 'made'}", tmp_path)({"a": 1})
     assert not os.path.lexists(tmp_path / "made")
+
+
+def test_of_several_outputs_one_may_fail(tmp_path: Path) -> None:
+    simulate = program(tmp_path, "result = {'a': 2.0, 'b': None}", outputs=["a", "b"])
+    np.testing.assert_array_equal(simulate({"a": 1}), [[2.0, np.nan]])
+    again = program(tmp_path, "raise SystemExit(1)", outputs=["a", "b"])
+    np.testing.assert_array_equal(again({"a": 1}), [[2.0, np.nan]])  # the call is not made again

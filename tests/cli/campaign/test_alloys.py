@@ -19,7 +19,8 @@ FIRST, SECOND = "first.csv", "second.csv"
 
 def alloys() -> ModuleType:
     specification = importlib.util.spec_from_file_location("alloys", ROOT.parent / "examples" / "alloys.py")
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
@@ -224,7 +225,8 @@ def test_status_says_counts_errors_and_advice() -> None:
     tell("results.csv")
     found = done("campaign", "status", "h")
     assert found.startswith("11 labels, 0 pending, 1 failed. Predictions of Härte HV are off by ")
-    assert "(root mean square, leave-one-out)" in found and "The noise of Härte HV has a standard deviation" in found
+    assert "(root mean square, leave-one-out)" in found
+    assert "The noise of Härte HV has a standard deviation" in found
 
 
 def pending_since() -> str:

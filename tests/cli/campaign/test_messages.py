@@ -148,7 +148,8 @@ def test_a_folder_without_a_campaign_is_refused(command: Callable[[str], tuple[o
 def test_damaged_descriptions_are_refused(content: str) -> None:
     Path("p/tables.json").write_text(content)
     message = refused("campaign", "status", "p")
-    assert "p/tables.json" in message and "campaign's description of its tables" in message
+    assert "p/tables.json" in message
+    assert "campaign's description of its tables" in message
 
 
 def test_predictions_need_ten_labels() -> None:
@@ -169,7 +170,8 @@ def test_files_of_the_campaign_are_never_overwritten() -> None:
     message = refused("campaign", "export", "p", "--output", "p/steps/x.csv", "--force")
     assert "is or would be one of a campaign's own files; choose another --output" in message
     page = refused("campaign", "report", "p", "--output", "p/header.json")
-    assert "p/header.json" in page and "choose another --output" in page
+    assert "p/header.json" in page
+    assert "choose another --output" in page
 
 
 def test_predictions_do_not_overwrite_their_points() -> None:
@@ -246,4 +248,5 @@ def test_tables_of_a_space_are_written_as_is_said() -> None:
 def test_every_command_has_a_help_text(command: str) -> None:
     result = call("campaign", command, "-h")
     assert result.exit_code == 0
-    assert "[[" not in said(result) and "......" not in said(result)
+    assert "[[" not in said(result)
+    assert "......" not in said(result)

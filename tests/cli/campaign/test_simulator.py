@@ -34,7 +34,8 @@ TARGETS = "temperature,pressure"
 
 def simulator() -> ModuleType:
     specification = importlib.util.spec_from_file_location("simulator", ROOT.parent / "examples" / "simulator.py")
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
@@ -81,14 +82,16 @@ def points() -> list[dict[str, str]]:
 
 def test_a_run_reaches_its_number_in_spite_of_crashes_hangs_and_lost_outputs(ran: tuple[int, int]) -> None:
     states = [row["state"] for row in points()]
-    assert states.count("labelled") == 14 and states.count("pending") == 0
+    assert states.count("labelled") == 14
+    assert states.count("pending") == 0
     assert states.count("failed") == ran[1] > 0
     assert len(states) == ran[0]
     ends = [json.loads(path.read_text()).get("failed", "") for path in Path("s/calls").glob("*/result.json")]
     assert any("the plate has molten" in end for end in ends)
     assert any("no result within 2 s; killed" in end for end in ends)
     lost = [row for row in points() if row["fins"] in ("3", "4") and row["state"] == "labelled"]
-    assert lost and all(row["pressure"] == "" and row["temperature"] for row in lost)
+    assert lost
+    assert all(row["pressure"] == "" and row["temperature"] for row in lost)
     assert_feasible()
 
 
@@ -96,7 +99,8 @@ def assert_feasible() -> None:
     """All points keep constraint and bounds, with whole numbers and levels."""
     for row in points():
         assert float(row["flow"]) * int(row["fins"]) <= 6000.0
-        assert 0.01 <= float(row["flow"]) <= 1000.0 and 1 <= int(row["fins"]) <= 12
+        assert 0.01 <= float(row["flow"]) <= 1000.0
+        assert 1 <= int(row["fins"]) <= 12
         assert row["material"] in ("copper", "steel", "polymer")
 
 
@@ -110,10 +114,12 @@ def test_asked_by_hand_after_a_run_the_points_have_names_units_and_are_recognise
     assert "rounded.csv: 0 labels recorded, 3 known already." in done("campaign", "tell", "s", "rounded.csv")
     write_rounded(rows, "1.5,2.5")  # the second output has come since
     notes = done("campaign", "tell", "s", "rounded.csv")
-    assert "rounded.csv: 3 labels recorded." in notes and "further" not in notes
+    assert "rounded.csv: 3 labels recorded." in notes
+    assert "further" not in notes
     with ActiveLearner.read("s") as learner:
         values = [entry.labels for entry in learner.ledger.entries[-3:]]
-    assert values == [[[1.5, None], [None, 2.5]]] * 3 and not learner.ledger.pending
+    assert values == [[[1.5, None], [None, 2.5]]] * 3
+    assert not learner.ledger.pending
 
 
 def write_rounded(rows: list[dict[str, str]], labels: str) -> None:
