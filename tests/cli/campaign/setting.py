@@ -82,9 +82,3 @@ def rows_of(path: Path | str, separator: str = ",") -> list[dict[str, str]]:
     """The rows of a CSV file."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file, delimiter=separator))
-
-
-def journal(folder: Path | str) -> list[dict[str, object]]:
-    """The events of a campaign, without their times."""
-    lines = (Path(folder) / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines if line.strip()]

@@ -219,8 +219,8 @@ def test_the_table_of_points_itself_is_filled_in_and_told() -> None:
 @pytest.mark.usefixtures("here")
 def test_status_says_counts_errors_and_advice() -> None:
     assert done("campaign", "status", "h") == (
-        f"0 labels, 12 pending since {pending_since()} UTC, 0 failed. The error of predictions of Härte HV is not known "
-        "yet; 10 more labels are needed. Stopping advice: not known yet."
+        f"0 labels, 12 pending since {pending_since()} UTC, 0 failed. The error of predictions of Härte HV is not "
+        "known yet; 10 more labels are needed. Stopping advice: not known yet."
     )
     tell("results.csv")
     found = done("campaign", "status", "h")
