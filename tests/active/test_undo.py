@@ -27,12 +27,12 @@ CALLS = {
     "give up others": lambda learner: learner.give_up([58, 59]),
 }
 SENTENCES = {
-    "ask": "undone: the request for 3 points; none of them had a label",
-    "tell": "undone: 2 labels, 1 failure",
-    "tell others": "undone: 9 labels, 1 failure, ",
-    "expect": "undone: 2 points that had been expected",
-    "give up": "undone: 3 failures",
-    "give up others": "undone: 2 failures, 2 points that nobody had asked for",
+    "ask": "Undone: the request for 3 points; none of them had a label",
+    "tell": "Undone: 2 labels, 1 failure",
+    "tell others": "Undone: 9 labels, 1 failure, ",
+    "expect": "Undone: 2 points that had been expected",
+    "give up": "Undone: 3 failures",
+    "give up others": "Undone: 2 failures, 2 points that nobody had asked for",
 }
 
 
