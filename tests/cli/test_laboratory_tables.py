@@ -82,7 +82,7 @@ def test_labels_may_be_in_several_files(files: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Labels of more.csv that count as failed: 1 (cracked)." in said(result)
     assert "Identifiers of more.csv that were matched in spite of case or spaces: 'p3' as 'P3'." in said(result)
-    assert "31 labels so far" in (files / "next.html").read_text()
+    assert "31 labels, " in (files / "next.html").read_text()
     twice = invoke("suggest", "pool.csv", "labels.csv", "./labels.csv", *CALL[3:], "--force")
     assert "a file is given twice: labels.csv, labels.csv; give each once" in said(twice)
 

@@ -133,7 +133,7 @@ class AnyOrder(RuleBasedStateMachine):
     def undo(self, times: int) -> None:
         for _ in range(min(times, len(self.past))):
             self.model, state = self.past.pop()
-            assert self.learner.undo().startswith("undone: ")
+            assert self.learner.undo().startswith("Undone: ")
             assert state_of(self.learner) == state
 
     @precondition(lambda self: not self.past)
