@@ -64,6 +64,7 @@ def chosen(setting: Setting, n: int, seed: int, dimension: float) -> dict[str, I
             drawn=([], nothing),
             labelled=Observations(nothing, np.empty(0), np.empty(0, dtype=np.int64)),
             fitted=None,
+            trust=0.0,
             dimension=dimension,
             b=n,
             generator=candidates.generator(seed, 0),

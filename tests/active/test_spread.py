@@ -63,6 +63,7 @@ def task(X: np.ndarray, b: int, *, superior: Tensor | None = None, drawn: Any = 
         "drawn": (rows.tolist(), X[rows]),
         "labelled": Observations(X[rows], np.zeros(len(rows)), rows),
         "fitted": None,
+        "trust": 1.0,
         "dimension": float(X.shape[1]),
         "b": b,
         "generator": seeded(),

@@ -83,6 +83,7 @@ def _task(
         drawn=(drawn.tolist(), X[drawn]),
         labelled=Observations(X[labelled], y, labelled),
         fitted=fitted,
+        trust=1.0,
         dimension=float(X.shape[1]),
         b=b,
         generator=seeded(seed),

@@ -15,6 +15,7 @@ from lobal.core.kernels import (
     kernel_and_slope,
     kernel_matrix,
     kernel_named,
+    local_kernel_matrix,
     rows_at_once,
     scale_inputs,
     squared_distances,
@@ -185,3 +186,22 @@ def test_the_features_of_one_bandwidth_are_those_of_all(generator: torch.Generat
     X, features = uniform(generator, 7, 2), features_at(uniform(generator, 4, 2), shared_bandwidth=tensor(0.5)[0])
     for expert, phi in enumerate(features(X)):
         torch.testing.assert_close(features.alone(expert)(X)[0], phi, **EXACT)
+
+
+@every_kernel
+def test_the_kernel_of_local_bandwidths_is_the_ordinary_one_if_they_are_equal(name: str) -> None:
+    kernel = kernel_named(name)
+    A, B = (torch.from_numpy(np.random.default_rng(seed).random((6, 3))) for seed in (0, 1))
+    width = torch.full((6,), 0.4, dtype=torch.float64)
+    expected = kernel(squared_distances(A, B) / 0.4**2)
+    torch.testing.assert_close(local_kernel_matrix(A, width, B, width, kernel), expected)
+
+
+@every_kernel
+def test_the_kernel_of_local_bandwidths_is_positive_definite(name: str) -> None:
+    kernel = kernel_named(name)
+    generator = np.random.default_rng(0)
+    A, width = (torch.from_numpy(x) for x in (generator.random((60, 2)), generator.uniform(0.02, 2.0, 60)))
+    K = local_kernel_matrix(A, width, A, width, kernel)
+    torch.testing.assert_close(K.diagonal(), torch.ones(60, dtype=torch.float64))
+    assert torch.linalg.eigvalsh(K).min() > -1e-10

@@ -40,6 +40,7 @@ class DrawTask:
     drawn: Points  # all points so far, whether labelled, pending or failed
     labelled: Observations
     fitted: FittedSurrogate | None  # none while there are too few labels
+    trust: float  # how far local complexity is followed: 0 not at all, 1 as the model found it
     dimension: float  # delta
     b: int  # how many points are wanted
     generator: torch.Generator
@@ -201,13 +202,16 @@ def low_dispersion(task: DrawTask) -> Int[Tensor, " b"]:
     )
 
 
-SPREAD = "spread"
-FOLLOWING = (SPREAD, "random", "low_dispersion")  # designs that follow the superior density
+SPREAD, INTEGRATED_VARIANCE = "spread", "integrated_variance"
+ADAPTIVE = "adaptive"  # the one of these two that suits the model, step by step
+EVEN = (ADAPTIVE, SPREAD, INTEGRATED_VARIANCE)  # designs without gaps and clusters
+FOLLOWING = (*EVEN, "random", "low_dispersion")  # designs that follow the superior density
 # Where designs are, by name: a module and a function in it.
 DRAWS = {
     "random": "lobal.active.draws:random",
     "low_dispersion": "lobal.active.draws:low_dispersion",
     SPREAD: "lobal.active.spread:spread",
+    INTEGRATED_VARIANCE: "lobal.active.integrated_variance:integrated_variance",
     "gsx": "lobal.baselines.activeml:gsx",
     "igs": "lobal.baselines.activeml:igs",
     "qbc": "lobal.baselines.activeml:qbc",
@@ -217,6 +221,9 @@ DRAWS = {
     "gp_variance": "lobal.baselines.uncertainty:gp_variance",
     "mogpu": "lobal.baselines.uncertainty:mogpu",
 }
+
+
+NAMES = (ADAPTIVE, *DRAWS)  # that a learner can be given
 
 
 def design(name: str) -> Design:

@@ -10,7 +10,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
-from lobal.active.draws import FOLLOWING, SPREAD
+from lobal.active.draws import EVEN, FOLLOWING
 from lobal.active.expected_savings import ExpectedSavings, savings_from
 from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, per_cost, positive, scores_from
@@ -107,7 +107,7 @@ class Knowledge:
         settings = self._state.setup.settings
         if settings.complexity == "constant":
             return 0.0
-        if settings.draw != SPREAD or self._errors is None:
+        if settings.draw not in EVEN or self._errors is None:
             return 1.0
         before = next((step.trust for step in reversed(self._state.history.steps) if step.trust is not None), TRUSTS[0])
         trusts = sorted(TRUSTS, key=lambda trust: abs(trust - before))
@@ -155,13 +155,13 @@ class Knowledge:
     @property
     def _aim(self) -> Float[Tensor, " N"]:
         """The density that the design gives to points that should follow the superior one."""
-        if self.fitted is None and self._state.setup.settings.draw != SPREAD:
+        if self.fitted is None and self._state.setup.settings.draw not in EVEN:
             return self._state.density
         return self._aimed_at(self.superior)
 
     def _aimed_at(self, superior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
         candidates, settings = self._state.candidates, self._state.setup.settings
-        if settings.draw != SPREAD:
+        if settings.draw not in EVEN:
             return superior
         shape = shape_of(self.fitted, self._state.observations().y, settings.dimension)
         density = spread_density(
@@ -179,7 +179,7 @@ class Knowledge:
 
     def check_points(self, n: int) -> int:
         """How many of the next n points are drawn from the test density: the share of exploration, over all steps."""
-        if self.fitted is None or self._state.setup.settings.draw != SPREAD:
+        if self.fitted is None or self._state.setup.settings.draw not in EVEN:
             return 0
         share, before = self._state.setup.settings.exploration, self._state.ledger.n_drawn
         return int(share * (before + n)) - int(share * before)

@@ -15,10 +15,11 @@ from sklearn.base import clone
 
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
-from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate
+from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Process, Surrogate
 from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.core.schema import flag, list_of, table, text, whole
+from lobal.core.superior_density import local_bandwidth
 from lobal.core.units import UnusableColumnWarning
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.analytic.engine import Analytic
@@ -67,6 +68,18 @@ class FittedMixtureSurrogate(FittedSurrogate):
         width = self.model.mixture_.shared_bandwidth.cpu()
         units = self.model.input_units_
         return Metric(lambda X: scale_inputs(torch.as_tensor(units(X), dtype=width.dtype), width), squared_distances)
+
+    def process(self) -> Process | None:
+        """The local bandwidths are those of the gate."""
+        mixture = self.model.mixture_
+        bandwidths = mixture.bandwidths.cpu()
+        unit = self.model.label_scale_**2 * float(mixture.experts.hyperparameters.scale)
+        return Process(
+            kernel=mixture.kernel,
+            bandwidth=lambda X: local_bandwidth(torch.from_numpy(self.model.gate(X)), bandwidths),
+            noise=lambda X: torch.from_numpy(self.noise_variance(X) / unit),
+            tail=self.model.calibration_.tail,
+        )
 
     def relative_error(self, labels: ndarray) -> float | None:
         return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)

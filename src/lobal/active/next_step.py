@@ -9,7 +9,8 @@ from numpy import ndarray
 from lobal.active.campaign.history import Step
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import StepState
-from lobal.active.draws import SPREAD, DrawTask, design
+from lobal.active.draws import ADAPTIVE, EVEN, DrawTask, design
+from lobal.active.integrated_variance import suitable_design
 from lobal.active.knowledge import Knowledge
 
 ROUNDING = 1e-9  # by which sums of costs may exceed a budget that they reach exactly
@@ -37,12 +38,14 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
         drawn=state.points(range(state.ledger.n_drawn)),
         labelled=state.observations(),
         fitted=known.fitted,
+        trust=known.trust,
         dimension=settings.dimension,
         b=n,
         generator=generator,
     )
-    indices = design(settings.draw)(task)
-    taken = task.drawn[0] if settings.draw == SPREAD else None  # spread points keep the place of their candidate
+    draw = suitable_design(task) if settings.draw == ADAPTIVE else settings.draw
+    indices = design(draw)(task)
+    taken = task.drawn[0] if draw in EVEN else None  # even points keep the place of their candidate
     inputs = candidates.place(indices, generator=generator, taken=taken)
     step = Step(
         number=len(state.history),
@@ -53,6 +56,7 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
         gamma_1=density.gamma_1,
         gamma_2=density.gamma_2,
         target=target,
+        draw=draw,
         **known.findings(),
     )
     leaves = StepState(

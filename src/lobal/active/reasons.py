@@ -11,17 +11,18 @@ from numpy import ndarray
 
 from lobal.active.campaign.state import CampaignState
 from lobal.active.candidates import Points
-from lobal.active.draws import SPREAD
+from lobal.active.draws import INTEGRATED_VARIANCE, SPREAD
 from lobal.active.knowledge import Knowledge
 
 PROBABILITY = 0.95  # of intervals
 NEARBY = 6  # nearest labels among which the two that differ most are looked for
 HIGH, LOW = 1.5, 1.0 / 1.5  # complexity, relative to its median, that is called high or low
 # How a point came into its batch.
-CHECK, DENSITY, START = "check", "density", "start"
+CHECK, VARIANCE, DENSITY, START = "check", "variance", "density", "start"
 SHARES = {
     CHECK: "it is one of the checks, drawn at random from the test density",
     SPREAD: "it fills a gap between the points so far",
+    VARIANCE: "a label there lowers the expected error of predictions most",
     DENSITY: "it was drawn from the density that labels should have",
     START: "it is one of the first points, which are spread evenly",
 }
@@ -50,7 +51,7 @@ class Reason:
     between: tuple[Neighbour, Neighbour] | None  # those of the nearest labelled points that differ most
     difference: Any  # of their labels: a number or, of several outputs, a tuple of numbers
     complexity: float | None  # local complexity, relative to its median over all candidates
-    share: str | None  # of the batch: "check", "spread", "density" or "start"; none if nobody asked for it
+    share: str | None  # of the batch: "check", "spread", "variance", "density" or "start"; none if nobody asked for it
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """The point and why; `names` are those of the candidates, or of the columns of a box."""
@@ -190,7 +191,8 @@ def _share(state: CampaignState, number: int | None) -> str | None:
                 return START
             if number - batch.start < step.check:
                 return CHECK
-            return SPREAD if state.setup.settings.draw == SPREAD else DENSITY
+            draw = step.draw or state.setup.settings.draw  # journals of earlier versions have none
+            return {SPREAD: SPREAD, INTEGRATED_VARIANCE: VARIANCE}.get(draw, DENSITY)
     return None
 
 

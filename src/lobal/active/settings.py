@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-from lobal.active.draws import DRAWS
+from lobal.active.draws import ADAPTIVE, NAMES
 from lobal.active.mixture_surrogate import SMOOTHNESS
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate
@@ -27,7 +27,7 @@ class LearnerSettings:
     smoothness: float = math.inf  # alpha
     intrinsic_dimension: float | None = None  # delta; None: estimated before the first step
     exploration: float = 0.1  # share of the test density in what is aimed for
-    draw: str = "spread"  # name of a design
+    draw: str = ADAPTIVE  # name of a design
     complexity: str = "local"  # LFC, or "constant" to leave it out
     keep_models: bool = False  # of all steps in the folder, not of the last two only
 
@@ -47,8 +47,8 @@ class LearnerSettings:
         Raises:
             TypeError, ValueError: a value is of the wrong kind or out of range.
         """
-        if not isinstance(draw, str) or draw not in DRAWS:
-            raise ValueError(f"draw must be one of {sorted(DRAWS)}, got {draw!r}")
+        if not isinstance(draw, str) or draw not in NAMES:
+            raise ValueError(f"draw must be one of {sorted(NAMES)}, got {draw!r}")
         if not isinstance(complexity, str) or complexity not in COMPLEXITIES:
             raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
         if not isinstance(keep_models, bool):

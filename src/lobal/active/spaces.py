@@ -16,7 +16,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from lobal.active.candidates import ArrayCandidates, Candidates, UserInput
-from lobal.active.draws import SPREAD
+from lobal.active.draws import ADAPTIVE
 from lobal.active.mixture_surrogate import MixtureSurrogate
 from lobal.active.output_surrogate import OutputSurrogate
 from lobal.active.outputs import Outputs, checked_outputs, labels_of
@@ -35,7 +35,7 @@ DensityFunction: TypeAlias = Callable[[Float[ndarray, "m d"]], Float[ndarray, " 
 class Space(ABC):
     """A description of where labels can be asked for: cheap to make, checked when it is made."""
 
-    default_draw: ClassVar[str] = SPREAD  # the design where the user names none
+    default_draw: ClassVar[str] = ADAPTIVE  # the design where the user names none
     outputs: Outputs | None = None  # none: a label is one number, or what the space says
 
     @abstractmethod

@@ -16,6 +16,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric
+from lobal.core.kernels import Kernel
 
 NoiseFunction: TypeAlias = Callable[[ndarray], ndarray]  # the variance of a label's noise at inputs
 
@@ -48,6 +49,19 @@ class FitTask:
     rows_of: str = "learner.labelled"  # what the rows of labels are counted in, for warnings
     known_outliers: frozenset[int] = frozenset()  # rows of labels that an earlier step has warned of
     kept: Mapping[str, Tensor] = field(default_factory=dict)  # what `FittedSurrogate.kept` of the last step returned
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """The Gaussian process that a fitted model is, or is near to, in units of its prior variance lambda."""
+
+    kernel: Kernel
+    bandwidth: Callable[[ndarray], Float[Tensor, " n"]]  # local, at inputs, in units of the model's metric
+    noise: Callable[[ndarray], Float[Tensor, " n"]]  # variance of a label's noise at inputs
+    # How much larger some errors of held-out labels are than the model expects: the mean fourth power of errors in
+    # standard deviations over the square of their mean square; three if they are normal.
+    tail: float
 
 
 class FittedSurrogate(ABC):
@@ -84,6 +98,10 @@ class FittedSurrogate(ABC):
     @abstractmethod
     def metric(self, candidates: Candidates) -> Metric:
         """Distances in units of Sigma_E, the bandwidth that all experts share."""
+
+    def process(self) -> Process | None:
+        """The Gaussian process by whose variance labels can be valued; none if the model is no such process."""
+        return None
 
     @abstractmethod
     def relative_error(self, labels: ndarray) -> float | None:

@@ -125,6 +125,23 @@ def kernel_matrix(
     return kernel(torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square())
 
 
+def local_kernel_matrix(
+    A: Float[Tensor, "n d"],
+    a: Float[Tensor, " n"],
+    B: Float[Tensor, "m d"],
+    b: Float[Tensor, " m"],
+    kernel: Kernel,
+) -> Float[Tensor, "n m"]:
+    """The kernel whose bandwidth is a at A and b at B (Gibbs 1997; Paciorek and Schervish 2004).
+
+    (2 a b / (a^2 + b^2))^(d/2) k(|x - x'|^2 / s^2) with s^2 = (a^2 + b^2) / 2, which is positive definite for every
+    kernel that is so in all dimensions.
+    """
+    squared = 0.5 * (a.square()[:, None] + b.square())
+    ratio = a[:, None] * b / squared
+    return ratio.pow(0.5 * A.shape[1]) * kernel(squared_distances(A, B) / squared)
+
+
 def rows_at_once(entries_per_row: int, device: torch.device) -> int:
     """How many rows to process at a time."""
     chunks = GPU_CHUNKS if device.type == "cuda" else 1

@@ -50,6 +50,13 @@ class Calibration:
         """By how much standard deviations are too small: the root of the mean squared score, at least one."""
         return max(1.0, math.sqrt((self.weights @ self.scores.square()).item() / len(self.scores)))
 
+    @property
+    def tail(self) -> float:
+        """The mean fourth power of the scores over the square of their mean square: three if they are normal."""
+        squares = self.scores.square()
+        mean = squares.mean().item()
+        return squares.square().mean().item() / mean**2 if mean > 0.0 else 0.0
+
     def expected_error(self, deviation: Float[ndarray, " m"]) -> tuple[float, float]:
         """The root mean squared error of new labels with the model's standard deviations, and its standard error.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, final
 
-from lobal.core.schema import FINITE, list_of, optional, real, table, whole
+from lobal.core.schema import FINITE, list_of, optional, real, table, text, whole
 
 INDUCING_NUMBERS = ("n_inducing", "n_gate_inducing")
 SEQUENCES = ("indices", "decisions", "outliers", "errors")  # fields of a step that are tuples, and lists in JSON
@@ -23,6 +23,7 @@ STEP = table(
     decisions=list_of(table({})),
     outliers=_NUMBERS,
     errors=list_of(_VALUE),
+    draw=optional(text()),
 )
 
 
@@ -47,6 +48,7 @@ class Step:
     check: int = 0  # of the points asked for, the first so many were drawn from the test density
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
     standard_error: float | None = None  # of the validation error
+    draw: str | None = None  # the design that chose the points
     target: int | None = None  # number of labels that a run aimed at with this batch; none if nobody ran
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()

@@ -1,0 +1,191 @@
+"""Points whose labels lower the variance of a Gaussian process most, on average over the test density.
+
+The process has the kernel, the noise and the local bandwidths of the fitted model (Gibbs 1997). A label at x, whatever
+it will be, lowers its variance at z by S(z, x)^2 / (S(x, x) + v(x)), where S is the covariance given all points so far.
+The next point is the candidate of the largest reduction, averaged over places z drawn from the test density, and so on
+one by one (integrated mean squared error, Sacks et al. 1989; ALC, Cohn 1996). A second process, of half the bandwidths
+and a fifth of the noise, counts as much: hyperparameters found with few labels are not certain.
+
+That knows more than distances do: how smooth the function is, that labels with noise say less, that columns add up. It
+is worth as much as the process is right. Where the model has missed something, errors of a few labels are much larger
+than the process expects, and points are better spread evenly: `suitable_design` decides by the tail of the errors of
+labels that were predicted from the others.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from lobal.active.draws import INTEGRATED_VARIANCE, SPREAD, DrawTask, draw_random
+from lobal.active.spread import spread
+from lobal.active.surrogate import Process
+from lobal.core.kernels import Kernel, local_kernel_matrix
+from lobal.core.linalg import SMALLEST_JITTER, safe_cholesky
+
+# Three for normal errors, six for those of Laplace's distribution: chosen on the decision problems of docs/peers.md.
+LARGEST_TAIL = 7.0
+# Beyond so many points the covariances of all of them, which take cubic time, are not computed.
+LARGEST_KNOWN = 2**12
+# Bandwidth and noise, as shares of the model's, of the processes that count alike: few labels leave room for a function
+# that is rapid and has little noise. Chosen on the same problems.
+DOUBTS = ((1.0, 1.0), (0.5, 0.2))
+PLACES = 2**10  # at which variances are averaged: the average has an error of a few per cent
+CANDIDATES_PER_POINT, SMALLEST_SAMPLE = 4, 2**11  # that are looked at
+
+
+def suitable_design(task: DrawTask) -> str:
+    """The name of the design: by variance where the model's errors have no long tail, and spread points otherwise."""
+    process = None if task.fitted is None else task.fitted.process()
+    if process is None or process.tail > LARGEST_TAIL or len(task.drawn[0]) + task.b > LARGEST_KNOWN:
+        return SPREAD
+    return INTEGRATED_VARIANCE
+
+
+def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
+    """b candidates that lower the mean variance over the test density most, one by one.
+
+    The first `check` of them are drawn from the test density instead. Before there is a model, points are spread.
+
+    Raises:
+        ValueError: the model is no Gaussian process.
+    """
+    if task.fitted is None:
+        return spread(task)
+    process = task.fitted.process()
+    if process is None:
+        raise ValueError(
+            f"draw='{INTEGRATED_VARIANCE}' needs a model that is a Gaussian process, got "
+            f"{type(task.fitted.model).__name__}; use draw='{SPREAD}'"
+        )
+    task.check_possible()
+    checks = task.at_random(task.candidates.test_density, task.check)
+    rows = _candidates(task, checks)
+    cost = None if task.candidates.cost is None else task.candidates.cost[rows]
+    b = min(task.b - len(checks), len(rows))
+    sites = _sites(task, process, rows, checks)
+    posteriors = [
+        Posterior(*(each.scaled(width, noise) for each in sites), process.kernel, b) for width, noise in DOUBTS
+    ]
+    chosen = greedy_rows(posteriors, b, cost=cost)
+    batch = torch.cat([checks, rows[chosen]])
+    # Where too few candidates are left that were not drawn before, cells of a box have room for more points.
+    return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
+
+
+def _candidates(task: DrawTask, checks: Int[Tensor, " c"]) -> Int[Tensor, " m"]:
+    """Candidates to choose from, none drawn before: half where labels are wanted, half where predictions are."""
+    candidates = task.candidates
+    weights = (candidates.test_density + task.superior) / candidates.pool_density
+    weights = torch.where(candidates.test_density > 0.0, weights, 0.0)
+    weights[torch.cat([torch.as_tensor(task.drawn[0], dtype=torch.long), checks])] = 0.0
+    number = min(max(CANDIDATES_PER_POINT * task.b, SMALLEST_SAMPLE), int((weights > 0.0).sum()))
+    if number == 0:
+        return torch.empty(0, dtype=torch.long)
+    return draw_random(weights, candidates.X, number, generator=task.generator)
+
+
+class Sites(NamedTuple):
+    """Inputs as the process sees them."""
+
+    Z: Float[Tensor, "n k"]  # in units of Sigma_E
+    width: Float[Tensor, " n"]  # local bandwidth, in the same units
+    noise: Float[Tensor, " n"]  # variance of a label's noise, in units of lambda
+
+    def scaled(self, width: float, noise: float) -> "Sites":
+        """With other bandwidths and noise, as shares of these."""
+        return self._replace(width=width * self.width, noise=noise * self.noise)
+
+    def covariance(self, others: "Sites", kernel: Kernel) -> Float[Tensor, "n m"]:
+        """Of the function, in units of lambda, before any label."""
+        return local_kernel_matrix(self.Z, self.width, others.Z, others.width, kernel)
+
+
+def _sites(
+    task: DrawTask, process: Process, rows: Int[Tensor, " m"], checks: Int[Tensor, " c"]
+) -> tuple[Sites, Sites, Sites]:
+    """Points that are there already, candidates, and places drawn from the test density."""
+    assert task.fitted is not None  # the process is its
+    candidates, coordinates = task.candidates, task.fitted.metric(task.candidates).coordinates
+    numbers, drawn = task.drawn
+    share = candidates.test_density / candidates.pool_density
+    at = draw_random(share, candidates.X, min(PLACES, int((share > 0.0).sum())), generator=task.generator)
+    inputs: list[ndarray] = [
+        np.concatenate([candidates.model_inputs(np.asarray(numbers), drawn), candidates.inputs_at(checks)]),
+        candidates.inputs_at(rows),
+        candidates.inputs_at(at),
+    ]
+    known, choice, places = (Sites(coordinates(X).cpu(), process.bandwidth(X), process.noise(X)) for X in inputs)
+    # Local bandwidths are followed as far as the labels support it; the rest is one bandwidth for all.
+    mean = places.width.log().mean().exp()
+    known, choice, places = (
+        sites._replace(width=mean * (sites.width / mean).pow(task.trust)) for sites in (known, choice, places)
+    )
+    return known, choice, places
+
+
+@final
+class Posterior:
+    """Covariances of candidates and places given points, to which candidates are added one by one.
+
+    Row j of the features F is what the j-th point says about every candidate, so that their covariance given all points
+    is that before any label less F^T F. S is the covariance of candidates and places. A point takes O(m (n + b + r))
+    time for n known points, m candidates and r places, after the O(n^2 (n + m + r)) of known points.
+    """
+
+    @torch.no_grad()
+    def __init__(self, known: Sites, choice: Sites, places: Sites, kernel: Kernel, b: int) -> None:
+        self._choice, self._kernel, self._n = choice, kernel, len(known.Z)
+        K = known.covariance(known, kernel)
+        K.diagonal().add_(known.noise)
+        at_choice, at_places = (
+            torch.linalg.solve_triangular(safe_cholesky(K).lower, known.covariance(sites, kernel), upper=False)
+            for sites in (choice, places)
+        )
+        self._F = torch.cat([at_choice, at_choice.new_empty(b, len(choice.Z))])
+        self._S = choice.covariance(places, kernel).addmm_(at_choice.mT, at_places, alpha=-1.0)
+        self._variance = 1.0 - at_choice.square().sum(0)
+        self._squares = self._S.square().sum(1)
+        self._total = (1.0 - at_places.square().sum(0)).sum()  # variance at all places
+
+    @property
+    def _label(self) -> Float[Tensor, " m"]:
+        """The variance of a label at every candidate."""
+        return self._variance.clamp_min(SMALLEST_JITTER) + self._choice.noise
+
+    def gains(self) -> Float[Tensor, " m"]:
+        """The share of the variance at all places that a label at each candidate would take away."""
+        return self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+
+    @torch.no_grad()
+    def add(self, row: int) -> None:
+        """Have a label at this candidate."""
+        n, root = self._n, self._label[row].sqrt()
+        one = Sites(*(part[row][None] for part in self._choice))
+        column = one.covariance(self._choice, self._kernel)[0] - self._F[:n, row] @ self._F[:n]
+        self._F[n] = f = column / root
+        g = self._S[row] / root
+        # The sums of squares of S - f g^T, from those of S.
+        self._squares = (self._squares - 2.0 * f * (self._S @ g) + f.square() * g.square().sum()).clamp_min(0.0)
+        self._S.addr_(f, g, alpha=-1.0)
+        self._variance -= f.square()
+        self._total -= g.square().sum()
+        self._n += 1
+
+
+def greedy_rows(posteriors: Sequence[Posterior], b: int, *, cost: Float[Tensor, " m"] | None) -> Int[Tensor, " b"]:
+    """b candidates, each of the largest sum of gains under all posteriors, for each unit of its cost."""
+    rows: list[int] = []
+    for _ in range(b):
+        score = torch.stack([posterior.gains() for posterior in posteriors]).sum(0)
+        score = score if cost is None else score / cost
+        score[rows] = -math.inf
+        rows.append(int(score.argmax()))
+        for posterior in posteriors:
+            posterior.add(rows[-1])
+    return torch.tensor(rows, dtype=torch.long)

@@ -1,0 +1,175 @@
+"""Points by variance: one by one the best there is, and only where the model's variance is a guide."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import lobal
+from lobal.active.candidates import Candidates, Metric
+from lobal.active.draws import INTEGRATED_VARIANCE, SPREAD, DrawTask
+from lobal.active.integrated_variance import (
+    LARGEST_KNOWN,
+    LARGEST_TAIL,
+    Posterior,
+    Sites,
+    greedy_rows,
+    integrated_variance,
+    suitable_design,
+)
+from lobal.active.settings import LearnerSettings
+from lobal.active.surrogate import FittedSurrogate, Process
+from lobal.core.kernels import gaussian, matern32, squared_distances
+from tests.active.setting import ones, sample
+from tests.active.test_spread import task
+
+
+class Known(FittedSurrogate):
+    """A process with given bandwidths and noise."""
+
+    model = "no model"
+
+    def __init__(self, width: float = 0.3, noise: float = 0.01, tail: float = 3.0, right: float = 1.0) -> None:
+        self.width, self.variance, self.tail, self.right = width, noise, tail, right
+
+    def metric(self, candidates: Candidates) -> Metric:
+        del candidates
+        return Metric(torch.as_tensor, squared_distances)
+
+    def process(self) -> Process | None:
+        """Bandwidths beyond x = 0.5 are `right` times the others."""
+        return Process(
+            kernel=gaussian,
+            bandwidth=lambda X: self.width * torch.as_tensor(np.where(X[:, 0] > 0.5, self.right, 1.0)),
+            noise=lambda X: self.variance * ones(len(X)),
+            tail=self.tail,
+        )
+
+    predict = local_bandwidth = noise_variance = save = relative_error = None  # type: ignore[assignment]
+
+
+def sites(n: int, seed: int) -> Sites:
+    generator = np.random.default_rng(seed)
+    width, noise = generator.uniform(0.2, 0.6, n), generator.uniform(0.01, 0.1, n)
+    return Sites(*(torch.from_numpy(part) for part in (generator.random((n, 2)), width, noise)))
+
+
+def total_variance(points: Sites, places: Sites) -> Tensor:
+    """Of the process given labels at the points, by one dense solve."""
+    K = points.covariance(points, matern32) + points.noise.diag()
+    cross = points.covariance(places, matern32)
+    return (1.0 - (cross * torch.linalg.solve(K, cross)).sum(0)).sum()
+
+
+def joined(known: Sites, choice: Sites, rows: list[int]) -> Sites:
+    return Sites(*(torch.cat([a, b[rows]]) for a, b in zip(known, choice, strict=True)))
+
+
+def left(known: Sites, choice: Sites, places: Sites, before: list[int], row: int) -> float:
+    """The share of the variance that is left with one more label."""
+    after, now = (total_variance(joined(known, choice, rows), places) for rows in ([*before, row], before))
+    return float(after / now)
+
+
+def test_gains_are_shares_of_the_variance_that_refitted_processes_lose() -> None:
+    known, choice, places = sites(7, 0), sites(12, 1), sites(20, 2)
+    posterior, given = Posterior(known, choice, places, matern32, 3), []
+    for row in (4, 9, 2):
+        before = total_variance(joined(known, choice, given), places)
+        after = torch.stack([total_variance(joined(known, choice, [*given, k]), places) for k in range(12)])
+        others = [k for k in range(12) if k not in given]
+        torch.testing.assert_close(posterior.gains()[others], ((before - after) / before)[others])
+        posterior.add(row)
+        given.append(row)
+
+
+def test_every_point_is_the_best_under_all_processes_together() -> None:
+    known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
+    both = [(known, choice, places), tuple(each.scaled(0.5, 0.2) for each in (known, choice, places))]
+    rows = greedy_rows([Posterior(*each, matern32, 4) for each in both], 4, cost=None).tolist()
+    for i, row in enumerate(rows):
+        before, others = rows[:i], [k for k in range(15) if k not in rows[:i]]
+        assert row == min(others, key=lambda k: sum(left(*each, before, k) for each in both))
+
+
+def test_half_the_cost_is_worth_half_the_gain() -> None:
+    known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
+    gains = Posterior(known, choice, places, matern32, 1).gains()
+    cost = gains / gains.max()
+    cost[7] *= 0.9
+    assert greedy_rows([Posterior(known, choice, places, matern32, 1)], 1, cost=cost).tolist() == [7]
+
+
+@pytest.mark.parametrize("d", [1, 2, 8])
+@pytest.mark.parametrize("check", [0, 3])
+def test_the_points_are_different_and_none_was_drawn_before(d: int, check: int) -> None:
+    drawn = list(range(0, 60, 3))
+    chosen = integrated_variance(task(sample(60, d), 40, drawn=drawn, check=check, fitted=Known())).tolist()
+    assert len({*chosen}) == 40
+    assert not {*chosen} & {*drawn}
+
+
+def test_labels_are_denser_where_the_bandwidth_is_small_as_far_as_it_is_trusted() -> None:
+    X = np.linspace(0.0, 1.0, 400)[:, None]
+    left = [(X[integrated_variance(given_trust(X, trust)).numpy(), 0] < 0.5).mean() for trust in (0.0, 1.0)]
+    assert left[0] == pytest.approx(0.5, abs=0.1)
+    assert left[1] > 0.7
+
+
+def given_trust(X: np.ndarray, trust: float) -> DrawTask:
+    return task(X, 30, drawn=[100, 300], fitted=Known(0.03, right=8.0), trust=trust)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "changed", "name"),
+    [
+        (Known(), {}, INTEGRATED_VARIANCE),
+        (Known(tail=2.0 * LARGEST_TAIL), {}, SPREAD),
+        (None, {}, SPREAD),
+        (Known(), {"b": LARGEST_KNOWN}, SPREAD),
+    ],
+)
+def test_variance_is_a_guide_where_errors_have_no_long_tail(
+    fitted: Known | None, changed: dict[str, Any], name: str
+) -> None:
+    assert suitable_design(task(sample(50, 2), **{"b": 5, "drawn": [0, 1], "fitted": fitted} | changed)) == name
+
+
+def test_a_model_that_is_no_process_is_refused_by_name_and_spread_by_default() -> None:
+    other = Known()
+    other.process = lambda: None  # type: ignore[method-assign]
+    given = task(sample(50, 2), 5, drawn=[0], fitted=other)
+    assert suitable_design(given) == SPREAD
+    with pytest.raises(ValueError, match=r"needs a model that is a Gaussian process, got str; use draw='spread'"):
+        integrated_variance(given)
+
+
+def test_a_smooth_function_is_learned_by_variance_and_a_hidden_patch_by_spreading() -> None:
+    X = sample(2000, 2)
+    smooth = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    patch = smooth + 2.0 * np.exp(-0.5 * np.square((X - 0.6) / 0.05).sum(1))
+    draws = []
+    for labels in (smooth, patch):
+        learner = lobal.ActiveLearner(lobal.Pool(X), seed=0)
+        first = learner.ask(60)
+        learner.tell(first, labels[first])
+        learner.ask(10)
+        draws.append(learner.history[-1].draw)
+    assert draws == [INTEGRATED_VARIANCE, SPREAD]
+
+
+def test_campaigns_of_earlier_versions_go_on_as_they_began() -> None:
+    assert LearnerSettings.from_fields({"draw": "spread"}).draw == "spread"
+    assert LearnerSettings().draw == "adaptive"
+
+
+def test_reasons_say_what_a_label_is_for() -> None:
+    X = sample(500, 2)
+    learner = lobal.ActiveLearner(lobal.Pool(X), seed=0, draw=INTEGRATED_VARIANCE, exploration=0.5)
+    first = learner.ask(20)
+    learner.tell(first, X[first, 0])
+    reasons = learner.reasons(learner.ask(6))
+    assert [reason.share for reason in reasons] == ["check"] * 3 + ["variance"] * 3
+    assert "a label there lowers the expected error of predictions most" in reasons[-1].words()
