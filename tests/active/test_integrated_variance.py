@@ -38,14 +38,17 @@ class Known(FittedSurrogate):
         del candidates
         return Metric(torch.as_tensor, squared_distances)
 
-    def process(self) -> Process | None:
+    def processes(self) -> list[Process]:
         """Bandwidths beyond x = 0.5 are `right` times the others."""
-        return Process(
-            kernel=gaussian,
-            bandwidth=lambda X: self.width * torch.as_tensor(np.where(X[:, 0] > 0.5, self.right, 1.0)),
-            noise=lambda X: self.variance * ones(len(X)),
-            tail=self.tail,
-        )
+        return [
+            Process(
+                kernel=gaussian,
+                coordinates=torch.as_tensor,
+                bandwidth=lambda X: self.width * torch.as_tensor(np.where(X[:, 0] > 0.5, self.right, 1.0)),
+                noise=lambda X: self.variance * ones(len(X)),
+                tail=self.tail,
+            )
+        ]
 
     predict = local_bandwidth = noise_variance = save = relative_error = None  # type: ignore[assignment]
 
@@ -75,7 +78,7 @@ def left(known: Sites, choice: Sites, places: Sites, before: list[int], row: int
 
 def test_gains_are_shares_of_the_variance_that_refitted_processes_lose() -> None:
     known, choice, places = sites(7, 0), sites(12, 1), sites(20, 2)
-    posterior, given = Posterior(known, choice, places, matern32, 3), []
+    posterior, given = Posterior(known, choice, places, matern32, b=3), []
     for row in (4, 9, 2):
         before = total_variance(joined(known, choice, given), places)
         after = torch.stack([total_variance(joined(known, choice, [*given, k]), places) for k in range(12)])
@@ -88,7 +91,7 @@ def test_gains_are_shares_of_the_variance_that_refitted_processes_lose() -> None
 def test_every_point_is_the_best_under_all_processes_together() -> None:
     known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
     both = [(known, choice, places), tuple(each.scaled(0.5, 0.2) for each in (known, choice, places))]
-    rows = greedy_rows([Posterior(*each, matern32, 4) for each in both], 4, cost=None).tolist()
+    rows = greedy_rows([Posterior(*each, matern32, b=4) for each in both], 4, cost=None).tolist()
     for i, row in enumerate(rows):
         before, others = rows[:i], [k for k in range(15) if k not in rows[:i]]
         assert row == min(others, key=lambda k: sum(left(*each, before, k) for each in both))
@@ -96,10 +99,10 @@ def test_every_point_is_the_best_under_all_processes_together() -> None:
 
 def test_half_the_cost_is_worth_half_the_gain() -> None:
     known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
-    gains = Posterior(known, choice, places, matern32, 1).gains()
+    gains = Posterior(known, choice, places, matern32, b=1).gains()
     cost = gains / gains.max()
     cost[7] *= 0.9
-    assert greedy_rows([Posterior(known, choice, places, matern32, 1)], 1, cost=cost).tolist() == [7]
+    assert greedy_rows([Posterior(known, choice, places, matern32, b=1)], 1, cost=cost).tolist() == [7]
 
 
 @pytest.mark.parametrize("d", [1, 2, 8])
@@ -139,7 +142,7 @@ def test_variance_is_a_guide_where_errors_have_no_long_tail(
 
 def test_a_model_that_is_no_process_is_refused_by_name_and_spread_by_default() -> None:
     other = Known()
-    other.process = lambda: None  # type: ignore[method-assign]
+    other.processes = list  # type: ignore[method-assign,assignment]
     given = task(sample(50, 2), 5, drawn=[0], fitted=other)
     assert suitable_design(given) == SPREAD
     with pytest.raises(ValueError, match=r"needs a model that is a Gaussian process, got str; use draw='spread'"):
@@ -158,6 +161,15 @@ def test_a_smooth_function_is_learned_by_variance_and_a_hidden_patch_by_spreadin
         learner.ask(10)
         draws.append(learner.history[-1].draw)
     assert draws == [INTEGRATED_VARIANCE, SPREAD]
+
+
+def test_an_output_that_is_known_already_has_no_say() -> None:
+    known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
+    other = tuple(each._replace(Z=each.Z.flip(1), width=2.0 * each.width) for each in (known, choice, places))
+    alone = greedy_rows([Posterior(known, choice, places, matern32, b=3)], 3, cost=None)
+    for weight, is_alone in ((1e-9, True), (1e9, False)):
+        both = [Posterior(known, choice, places, matern32, b=3), Posterior(*other, matern32, b=3, weight=weight)]
+        assert (greedy_rows(both, 3, cost=None).tolist() == alone.tolist()) == is_alone
 
 
 def test_campaigns_of_earlier_versions_go_on_as_they_began() -> None:

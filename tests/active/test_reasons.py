@@ -63,9 +63,10 @@ def test_a_point_at_a_step_lies_between_labels_that_differ(box: ActiveLearner) -
     assert "between two labels that differ by 1" in reason.sentence()
 
 
-def test_the_first_points_of_a_batch_are_checks_and_the_others_spread(pool: ActiveLearner) -> None:
-    check = pool.history[-1].check
-    assert [each.share for each in pool.reasons()] == ["check"] * check + ["spread"] * (10 - check)
+def test_the_first_points_of_a_batch_are_checks_and_the_others_say_how_they_were_chosen(pool: ActiveLearner) -> None:
+    check, draw = pool.history[-1].check, pool.history[-1].draw
+    share = {"spread": "spread", "integrated_variance": "variance"}[str(draw)]
+    assert [each.share for each in pool.reasons()] == ["check"] * check + [share] * (10 - check)
     assert check > 0
 
 

@@ -34,7 +34,7 @@ def test_settings_are_plain_data_and_come_back() -> None:
     # Campaigns of versions that did not write how they draw go on with random draws.
     earlier = GOOD | {"seed": 0, "intrinsic_dimension": None, "keep_models": False}
     assert LearnerSettings.from_fields({"of an earlier version": 1}).to_fields() == earlier
-    assert LearnerSettings().draw == "spread"
+    assert LearnerSettings().draw == "adaptive"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ The process has the kernel, the noise and the local bandwidths of the fitted mod
 it will be, lowers its variance at z by S(z, x)^2 / (S(x, x) + v(x)), where S is the covariance given all points so far.
 The next point is the candidate of the largest reduction, averaged over places z drawn from the test density, and so on
 one by one (integrated mean squared error, Sacks et al. 1989; ALC, Cohn 1996). A second process, of half the bandwidths
-and a fifth of the noise, counts as much: hyperparameters found with few labels are not certain.
+and a fifth of the noise, counts as much: hyperparameters found with few labels are not certain. Several outputs have
+processes of their own, and the sum of the shares of their variances counts, weighted by their errors.
 
 That knows more than distances do: how smooth the function is, that labels with noise say less, that columns add up. It
 is worth as much as the process is right. Where the model has missed something, errors of a few labels are much larger
@@ -41,8 +42,9 @@ CANDIDATES_PER_POINT, SMALLEST_SAMPLE = 4, 2**11  # that are looked at
 
 def suitable_design(task: DrawTask) -> str:
     """The name of the design: by variance where the model's errors have no long tail, and spread points otherwise."""
-    process = None if task.fitted is None else task.fitted.process()
-    if process is None or process.tail > LARGEST_TAIL or len(task.drawn[0]) + task.b > LARGEST_KNOWN:
+    processes = [] if task.fitted is None else task.fitted.processes()
+    too_many = len(task.drawn[0]) + task.b > LARGEST_KNOWN
+    if not processes or too_many or max(process.tail for process in processes) > LARGEST_TAIL:
         return SPREAD
     return INTEGRATED_VARIANCE
 
@@ -57,8 +59,8 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
     """
     if task.fitted is None:
         return spread(task)
-    process = task.fitted.process()
-    if process is None:
+    processes = task.fitted.processes()
+    if not processes:
         raise ValueError(
             f"draw='{INTEGRATED_VARIANCE}' needs a model that is a Gaussian process, got "
             f"{type(task.fitted.model).__name__}; use draw='{SPREAD}'"
@@ -66,14 +68,8 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
     task.check_possible()
     checks = task.at_random(task.candidates.test_density, task.check)
     rows = _candidates(task, checks)
-    cost = None if task.candidates.cost is None else task.candidates.cost[rows]
     b = min(task.b - len(checks), len(rows))
-    sites = _sites(task, process, rows, checks)
-    posteriors = [
-        Posterior(*(each.scaled(width, noise) for each in sites), process.kernel, b) for width, noise in DOUBTS
-    ]
-    chosen = greedy_rows(posteriors, b, cost=cost)
-    batch = torch.cat([checks, rows[chosen]])
+    batch = torch.cat([checks, rows[_chosen(task, processes, rows, checks, b)] if b else rows])
     # Where too few candidates are left that were not drawn before, cells of a box have room for more points.
     return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
 
@@ -90,8 +86,26 @@ def _candidates(task: DrawTask, checks: Int[Tensor, " c"]) -> Int[Tensor, " m"]:
     return draw_random(weights, candidates.X, number, generator=task.generator)
 
 
+def _chosen(
+    task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"], checks: Int[Tensor, " c"], b: int
+) -> Int[Tensor, " b"]:
+    """Which of the rows, by position."""
+    candidates, (numbers, drawn) = task.candidates, task.drawn
+    share = candidates.test_density / candidates.pool_density
+    places = draw_random(share, candidates.X, min(PLACES, int((share > 0.0).sum())), generator=task.generator)
+    known = np.concatenate([candidates.model_inputs(np.asarray(numbers), drawn), candidates.inputs_at(checks)])
+    inputs = known, candidates.inputs_at(rows), candidates.inputs_at(places)
+    posteriors = [
+        Posterior(*(each.scaled(*doubt) for each in sites), process.kernel, b=b, weight=process.weight)
+        for process in processes
+        for sites in [sites_of(process, inputs, task.trust)]
+        for doubt in DOUBTS
+    ]
+    return greedy_rows(posteriors, b, cost=None if candidates.cost is None else candidates.cost[rows])
+
+
 class Sites(NamedTuple):
-    """Inputs as the process sees them."""
+    """Inputs as a process sees them."""
 
     Z: Float[Tensor, "n k"]  # in units of Sigma_E
     width: Float[Tensor, " n"]  # local bandwidth, in the same units
@@ -106,27 +120,14 @@ class Sites(NamedTuple):
         return local_kernel_matrix(self.Z, self.width, others.Z, others.width, kernel)
 
 
-def _sites(
-    task: DrawTask, process: Process, rows: Int[Tensor, " m"], checks: Int[Tensor, " c"]
-) -> tuple[Sites, Sites, Sites]:
-    """Points that are there already, candidates, and places drawn from the test density."""
-    assert task.fitted is not None  # the process is its
-    candidates, coordinates = task.candidates, task.fitted.metric(task.candidates).coordinates
-    numbers, drawn = task.drawn
-    share = candidates.test_density / candidates.pool_density
-    at = draw_random(share, candidates.X, min(PLACES, int((share > 0.0).sum())), generator=task.generator)
-    inputs: list[ndarray] = [
-        np.concatenate([candidates.model_inputs(np.asarray(numbers), drawn), candidates.inputs_at(checks)]),
-        candidates.inputs_at(rows),
-        candidates.inputs_at(at),
-    ]
-    known, choice, places = (Sites(coordinates(X).cpu(), process.bandwidth(X), process.noise(X)) for X in inputs)
-    # Local bandwidths are followed as far as the labels support it; the rest is one bandwidth for all.
-    mean = places.width.log().mean().exp()
-    known, choice, places = (
-        sites._replace(width=mean * (sites.width / mean).pow(task.trust)) for sites in (known, choice, places)
-    )
-    return known, choice, places
+def sites_of(process: Process, inputs: Sequence[ndarray], trust: float) -> list[Sites]:
+    """The inputs, in which local bandwidths are followed as far as the labels support it.
+
+    The rest is one bandwidth for all, the geometric mean over the last of the inputs.
+    """
+    found = [Sites(process.coordinates(X).cpu(), process.bandwidth(X), process.noise(X)) for X in inputs]
+    mean = found[-1].width.log().mean().exp()
+    return [sites._replace(width=mean * (sites.width / mean).pow(trust)) for sites in found]
 
 
 @final
@@ -139,8 +140,10 @@ class Posterior:
     """
 
     @torch.no_grad()
-    def __init__(self, known: Sites, choice: Sites, places: Sites, kernel: Kernel, b: int) -> None:
-        self._choice, self._kernel, self._n = choice, kernel, len(known.Z)
+    def __init__(
+        self, known: Sites, choice: Sites, places: Sites, kernel: Kernel, *, b: int, weight: float = 1.0
+    ) -> None:
+        self._choice, self._kernel, self._n, self._weight = choice, kernel, len(known.Z), weight
         K = known.covariance(known, kernel)
         K.diagonal().add_(known.noise)
         at_choice, at_places = (
@@ -159,8 +162,8 @@ class Posterior:
         return self._variance.clamp_min(SMALLEST_JITTER) + self._choice.noise
 
     def gains(self) -> Float[Tensor, " m"]:
-        """The share of the variance at all places that a label at each candidate would take away."""
-        return self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+        """The share of the variance at all places that a label at each candidate would take away, times the weight."""
+        return self._weight * self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
 
     @torch.no_grad()
     def add(self, row: int) -> None:

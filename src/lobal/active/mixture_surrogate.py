@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from numpy import ndarray
 from sklearn.base import clone
+from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
@@ -65,21 +66,27 @@ class FittedMixtureSurrogate(FittedSurrogate):
 
     def metric(self, candidates: Candidates) -> Metric:
         del candidates
-        width = self.model.mixture_.shared_bandwidth.cpu()
-        units = self.model.input_units_
-        return Metric(lambda X: scale_inputs(torch.as_tensor(units(X), dtype=width.dtype), width), squared_distances)
+        return Metric(self._coordinates, squared_distances)
 
-    def process(self) -> Process | None:
-        """The local bandwidths are those of the gate."""
+    def _coordinates(self, X: ndarray) -> Float[Tensor, "n k"]:
+        """Inputs in units of Sigma_E."""
+        width = self.model.mixture_.shared_bandwidth.cpu()
+        return scale_inputs(torch.as_tensor(self.model.input_units_(X), dtype=width.dtype), width)
+
+    def processes(self) -> list[Process]:
+        """One, whose local bandwidths are those of the gate."""
         mixture = self.model.mixture_
         bandwidths = mixture.bandwidths.cpu()
         unit = self.model.label_scale_**2 * float(mixture.experts.hyperparameters.scale)
-        return Process(
-            kernel=mixture.kernel,
-            bandwidth=lambda X: local_bandwidth(torch.from_numpy(self.model.gate(X)), bandwidths),
-            noise=lambda X: torch.from_numpy(self.noise_variance(X) / unit),
-            tail=self.model.calibration_.tail,
-        )
+        return [
+            Process(
+                kernel=mixture.kernel,
+                coordinates=self._coordinates,
+                bandwidth=lambda X: local_bandwidth(torch.from_numpy(self.model.gate(X)), bandwidths),
+                noise=lambda X: torch.from_numpy(self.noise_variance(X) / unit),
+                tail=self.model.calibration_.tail,
+            )
+        ]
 
     def relative_error(self, labels: ndarray) -> float | None:
         return self.validation_error / max(float(labels.std()), np.finfo(float).tiny)

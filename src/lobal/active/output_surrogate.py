@@ -30,7 +30,7 @@ from lobal.active.candidates import Candidates, Metric
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate, MixtureSurrogate
 from lobal.active.output_models import CurveBasis, OutputModels, models_from_record, models_record, target_names
 from lobal.active.outputs import Curve, Outputs, check_outputs, outputs_from_json, outputs_to_json
-from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, Validation
+from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Process, Surrogate, Validation
 from lobal.core.files import load_record, save_record
 from lobal.core.kernels import squared_distances
 from lobal.core.schema import FINITE, TINY, anything, list_of, read_from, real, table
@@ -129,6 +129,14 @@ class FittedOutputs(FittedSurrogate):
 
     def predict(self, X: ndarray) -> ndarray:
         return np.asarray(self.model.predict(X))
+
+    def processes(self) -> list[Process]:
+        """One for each output that counts; each has its share of the sum of all squared errors."""
+        return [
+            replace(process, weight=summary.weight * max(summary.excess, LEAST))
+            for summary, fitted in self._counted
+            for process in fitted.processes()
+        ]
 
     def local_bandwidth(self, X: ndarray) -> Float[ndarray, " n"]:
         """That of the common complexity, up to a constant factor."""

@@ -57,11 +57,13 @@ class Process:
     """The Gaussian process that a fitted model is, or is near to, in units of its prior variance lambda."""
 
     kernel: Kernel
-    bandwidth: Callable[[ndarray], Float[Tensor, " n"]]  # local, at inputs, in units of the model's metric
+    coordinates: Callable[[ndarray], Float[Tensor, "n k"]]  # inputs in units of Sigma_E
+    bandwidth: Callable[[ndarray], Float[Tensor, " n"]]  # local, at inputs, in these units
     noise: Callable[[ndarray], Float[Tensor, " n"]]  # variance of a label's noise at inputs
     # How much larger some errors of held-out labels are than the model expects: the mean fourth power of errors in
     # standard deviations over the square of their mean square; three if they are normal.
     tail: float
+    weight: float = 1.0  # of its squared error among those of all outputs
 
 
 class FittedSurrogate(ABC):
@@ -99,9 +101,9 @@ class FittedSurrogate(ABC):
     def metric(self, candidates: Candidates) -> Metric:
         """Distances in units of Sigma_E, the bandwidth that all experts share."""
 
-    def process(self) -> Process | None:
-        """The Gaussian process by whose variance labels can be valued; none if the model is no such process."""
-        return None
+    def processes(self) -> list[Process]:
+        """Gaussian processes by whose variances labels can be valued, one for each output; empty if there are none."""
+        return []
 
     @abstractmethod
     def relative_error(self, labels: ndarray) -> float | None:
