@@ -42,6 +42,7 @@ HALVES = {"decision": DECISION, "report": REPORT}
 STRATEGIES: dict[str, dict[str, Any]] = {
     "lobal": {},
     "lobal, constant complexity": {"complexity": "constant"},
+    "lobal, spread": {"draw": "spread"},
     "lobal, random draws": {"draw": "random"},
 }
 RANDOM = "random"

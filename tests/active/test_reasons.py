@@ -63,10 +63,13 @@ def test_a_point_at_a_step_lies_between_labels_that_differ(box: ActiveLearner) -
     assert "between two labels that differ by 1" in reason.sentence()
 
 
-def test_the_first_points_of_a_batch_are_checks_and_the_others_say_how_they_were_chosen(pool: ActiveLearner) -> None:
-    check, draw = pool.history[-1].check, pool.history[-1].draw
-    share = {"spread": "spread", "integrated_variance": "variance"}[str(draw)]
-    assert [each.share for each in pool.reasons()] == ["check"] * check + [share] * (10 - check)
+def test_the_first_points_of_a_batch_are_checks_and_the_others_spread() -> None:
+    X = np.random.default_rng(0).random((120, 2))
+    learner = ActiveLearner(Pool(X), seed=0, model=MODEL, draw="spread")
+    first = learner.ask(30)
+    learner.tell(first, np.sin(9.0 * X[first, 0]))
+    batch, check = learner.ask(10), learner.history[-1].check
+    assert [each.share for each in learner.reasons(batch)] == ["check"] * check + ["spread"] * (10 - check)
     assert check > 0
 
 

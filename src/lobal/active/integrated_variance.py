@@ -25,7 +25,7 @@ from torch import Tensor
 
 from lobal.active.draws import INTEGRATED_VARIANCE, SPREAD, DrawTask, draw_random
 from lobal.active.spread import spread
-from lobal.active.surrogate import Process
+from lobal.active.surrogate import FittedSurrogate, Process
 from lobal.core.kernels import Kernel, local_kernel_matrix
 from lobal.core.linalg import SMALLEST_JITTER, safe_cholesky
 
@@ -40,11 +40,10 @@ PLACES = 2**10  # at which variances are averaged: the average has an error of a
 CANDIDATES_PER_POINT, SMALLEST_SAMPLE = 4, 2**11  # that are looked at
 
 
-def suitable_design(task: DrawTask) -> str:
-    """The name of the design: by variance where the model's errors have no long tail, and spread points otherwise."""
-    processes = [] if task.fitted is None else task.fitted.processes()
-    too_many = len(task.drawn[0]) + task.b > LARGEST_KNOWN
-    if not processes or too_many or max(process.tail for process in processes) > LARGEST_TAIL:
+def suitable_design(fitted: FittedSurrogate | None, n: int) -> str:
+    """The name of the design that takes the points to n: by variance where errors have no long tail, else spread."""
+    processes = [] if fitted is None else fitted.processes()
+    if not processes or n > LARGEST_KNOWN or max(process.tail for process in processes) > LARGEST_TAIL:
         return SPREAD
     return INTEGRATED_VARIANCE
 
@@ -52,7 +51,8 @@ def suitable_design(task: DrawTask) -> str:
 def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
     """b candidates that lower the mean variance over the test density most, one by one.
 
-    The first `check` of them are drawn from the test density instead. Before there is a model, points are spread.
+    None is drawn at random as a check: where labels are few the variance is large, so that no region is left out.
+    Before there is a model, points are spread.
 
     Raises:
         ValueError: the model is no Gaussian process.
@@ -66,34 +66,31 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
             f"{type(task.fitted.model).__name__}; use draw='{SPREAD}'"
         )
     task.check_possible()
-    checks = task.at_random(task.candidates.test_density, task.check)
-    rows = _candidates(task, checks)
-    b = min(task.b - len(checks), len(rows))
-    batch = torch.cat([checks, rows[_chosen(task, processes, rows, checks, b)] if b else rows])
+    rows = _candidates(task)
+    b = min(task.b, len(rows))
+    batch = rows[_chosen(task, processes, rows, b)] if b else rows
     # Where too few candidates are left that were not drawn before, cells of a box have room for more points.
     return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
 
 
-def _candidates(task: DrawTask, checks: Int[Tensor, " c"]) -> Int[Tensor, " m"]:
+def _candidates(task: DrawTask) -> Int[Tensor, " m"]:
     """Candidates to choose from, none drawn before: half where labels are wanted, half where predictions are."""
     candidates = task.candidates
     weights = (candidates.test_density + task.superior) / candidates.pool_density
     weights = torch.where(candidates.test_density > 0.0, weights, 0.0)
-    weights[torch.cat([torch.as_tensor(task.drawn[0], dtype=torch.long), checks])] = 0.0
+    weights[torch.as_tensor(task.drawn[0], dtype=torch.long)] = 0.0
     number = min(max(CANDIDATES_PER_POINT * task.b, SMALLEST_SAMPLE), int((weights > 0.0).sum()))
     if number == 0:
         return torch.empty(0, dtype=torch.long)
     return draw_random(weights, candidates.X, number, generator=task.generator)
 
 
-def _chosen(
-    task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"], checks: Int[Tensor, " c"], b: int
-) -> Int[Tensor, " b"]:
+def _chosen(task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"], b: int) -> Int[Tensor, " b"]:
     """Which of the rows, by position."""
     candidates, (numbers, drawn) = task.candidates, task.drawn
     share = candidates.test_density / candidates.pool_density
     places = draw_random(share, candidates.X, min(PLACES, int((share > 0.0).sum())), generator=task.generator)
-    known = np.concatenate([candidates.model_inputs(np.asarray(numbers), drawn), candidates.inputs_at(checks)])
+    known = candidates.model_inputs(np.asarray(numbers), drawn)
     inputs = known, candidates.inputs_at(rows), candidates.inputs_at(places)
     posteriors = [
         Posterior(*(each.scaled(*doubt) for each in sites), process.kernel, b=b, weight=process.weight)

@@ -9,7 +9,7 @@ from numpy import ndarray
 from lobal.active.campaign.history import Step
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import StepState
-from lobal.active.draws import ADAPTIVE, EVEN, DrawTask, design
+from lobal.active.draws import ADAPTIVE, EVEN, INTEGRATED_VARIANCE, DrawTask, design
 from lobal.active.integrated_variance import suitable_design
 from lobal.active.knowledge import Knowledge
 
@@ -30,11 +30,13 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
     settings, candidates = state.setup.settings, state.candidates
     generator = candidates.generator(settings.seed, len(state.history))
     density = known.next_density(n)
+    n_points = state.ledger.n_drawn + n
+    draw = suitable_design(known.fitted, n_points) if settings.draw == ADAPTIVE else settings.draw
     task = DrawTask(
         candidates=candidates,
         weights=state.weights(density.proposal, n),
         superior=known.superior,
-        check=known.check_points(n),
+        check=0 if draw == INTEGRATED_VARIANCE else known.check_points(n),
         drawn=state.points(range(state.ledger.n_drawn)),
         labelled=state.observations(),
         fitted=known.fitted,
@@ -43,7 +45,6 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
         b=n,
         generator=generator,
     )
-    draw = suitable_design(task) if settings.draw == ADAPTIVE else settings.draw
     indices = design(draw)(task)
     taken = task.drawn[0] if draw in EVEN else None  # even points keep the place of their candidate
     inputs = candidates.place(indices, generator=generator, taken=taken)
