@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from sklearn.ensemble import RandomForestRegressor
 
-from experiments.peers.problems import DECISION, REPORT, Problem, problem
+from experiments.peers.problems import DECISION, REPORT, SIMULATORS, Problem, problem
 from experiments.repetitions import Jobs, Seeds
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.learner import ActiveLearner
@@ -38,6 +38,7 @@ from lobal.mixture.estimator import MixtureRegressor
 
 SIZES = {"few": (30, 60, 120, 240), "many": (128, 256, 512, 1024)}
 HALVES = {"decision": DECISION, "report": REPORT}
+SETS = {**HALVES, "simulators": SIMULATORS}
 # Options of the learner, by the strategy's name; names that are not here are designs of `lobal.active.draws`.
 STRATEGIES: dict[str, dict[str, Any]] = {
     "lobal": {},
@@ -158,14 +159,16 @@ def main(
     output: Annotated[Path, typer.Argument(help="The record: campaigns it holds are not run again.")],
     data: Annotated[Path, typer.Option(help="Folder of the data files.")],
     strategies: Annotated[str, typer.Option(help="Names, separated by semicolons.")] = f"{RANDOM};lobal",
-    half: Annotated[str, typer.Option(help="decision, report, or names of problems separated by commas.")] = "report",
+    half: Annotated[
+        str, typer.Option(help="decision, report, simulators, or names of problems separated by commas.")
+    ] = "report",
     sizes: Annotated[str, typer.Option(help="few, many, or both separated by a comma.")] = "few,many",
     seeds: Seeds = 5,
     jobs: Jobs = 1,
     minutes: Annotated[float, typer.Option(help="Begin no campaign after so many.")] = 1e6,
 ) -> None:
     """Run the campaigns that the record lacks."""
-    problems = HALVES.get(half) or tuple(half.split(","))
+    problems = SETS.get(half) or tuple(half.split(","))
     wanted = [
         Task(name, strategy, size, seed)
         for seed in range(seeds)

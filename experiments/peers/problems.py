@@ -15,6 +15,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.data_files import load_npz
+from experiments.peers import simulators
 from lobal.core.doppler import Doppler
 
 DECISION = (
@@ -42,6 +43,8 @@ REPORT = (
     "front6",
     "additive8",
 )
+# Smooth functions that the default design was chosen on, beside `DECISION`; see simulators.py.
+SIMULATORS = ("borehole", "circuit", "piston", "wing", "ishigami", "friedman", "friedman_noisy", "robot")
 LARGEST_POOL, LARGEST_TEST_SET, TEST_SHARE = 20_000, 3000, 0.2
 GENERATED_POOL = 10_000
 SPLIT, FUNCTION = 0, 1  # independent random streams of a repetition
@@ -160,4 +163,12 @@ FUNCTIONS = {
     "peak5": Generated(_peak5, 5, 0.0),
     "front6": Generated(_front6, 6, 0.1),
     "additive8": Generated(_additive8, 8, 0.2),
+    "borehole": Generated(simulators.borehole, 8, 0.0),
+    "circuit": Generated(simulators.circuit, 6, 0.0),
+    "piston": Generated(simulators.piston, 7, 0.0),
+    "wing": Generated(simulators.wing, 10, 0.0),
+    "ishigami": Generated(simulators.ishigami, 3, 0.0),
+    "friedman": Generated(simulators.friedman, 5, 0.0),
+    "friedman_noisy": Generated(simulators.friedman, 5, 1.0),
+    "robot": Generated(simulators.robot, 8, 0.0),
 }

@@ -15,7 +15,7 @@ from numpy import ndarray
 from rich.console import Console
 from rich.table import Table
 
-from experiments.peers.campaigns import HALVES, JUDGES, RANDOM, SIZES, Task, finished
+from experiments.peers.campaigns import HALVES, JUDGES, RANDOM, SETS, SIZES, Task, finished
 from lobal.report.campaign_figures import Curve, draw_curve
 from lobal.report.figures import LINES, save_figure
 
@@ -74,10 +74,10 @@ def strategies_of(record: Record) -> list[str]:
     return [name for name in dict.fromkeys(task.strategy for task in record) if name != RANDOM]
 
 
-def table(record: Record, half: str) -> list[list[str]]:
+def table(record: Record, name: str) -> list[list[str]]:
     """Rows of ratios to random labels: one strategy each, a column for every judge and range of sizes."""
     cells = {
-        strategy: [ratio(record, HALVES[half], strategy, sizes, judge) for sizes in reversed(SIZES) for judge in JUDGES]
+        strategy: [ratio(record, SETS[name], strategy, sizes, judge) for sizes in reversed(SIZES) for judge in JUDGES]
         for strategy in strategies_of(record)
     }
     return [[strategy, *map(_shown, row)] for strategy, row in cells.items()]
@@ -124,9 +124,9 @@ def main(
 ) -> None:
     """Print the ratios to random labels on both halves, and where random labels were better."""
     console, record = Console(width=150), finished(path)
-    for half in HALVES:
-        shown = Table(*HEADER, title=f"Errors relative to random labels, {half} half", title_justify="left")
-        for row in table(record, half):
+    for name in SETS:
+        shown = Table(*HEADER, title=f"Errors relative to random labels, {name}", title_justify="left")
+        for row in table(record, name):
             shown.add_row(*row)
         console.print(shown)
     for strategy in strategies_of(record):

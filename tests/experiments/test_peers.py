@@ -10,7 +10,7 @@ import pytest
 from experiments.peers import campaigns, protocol
 from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
-from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, problem, sampled
+from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, SIMULATORS, problem, sampled
 from experiments.peers.report import log_ratios, losses, ratio, table
 from lobal.active.expected_savings import ExpectedSavings
 from tests.baselines.setting import with_its_package
@@ -23,8 +23,8 @@ def few_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_halves_share_no_problem_and_hold_all_functions() -> None:
-    assert not {*DECISION} & {*REPORT}
-    assert {*FUNCTIONS} <= {*DECISION, *REPORT}
+    assert not {*DECISION, *SIMULATORS} & {*REPORT}
+    assert {*FUNCTIONS} <= {*DECISION, *SIMULATORS, *REPORT}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
