@@ -14,7 +14,8 @@ Start with `learner.py`: `ActiveLearner` wires everything else and names no mode
 - `knowledge.py`: what follows from the labels so far, each computed once; `scoring.py`: a model at all candidates.
 - `expected_savings.py`: what following the local complexity is expected to save, with its standard error.
 - `next_density.py`: the density of the next batch, so that all labels together follow the superior density.
-- `draws.py`: draws from that density; `spread.py`: points that follow it evenly, the default.
+- `draws.py`: draws from that density; `spread.py`: points that follow it evenly; `integrated_variance.py`: points by
+  the variance of the model, and when which of the two is the default.
 - `next_step.py`: one pass through the loop, from what is known to the next points.
 - `oracles.py`: calls of somebody else's program, which may fail, hang or be killed; `labelling.py`: labels of pending
   points from them; `running.py`: asking and labelling until a size is reached; `stopping.py`: rules that end a run.
