@@ -123,31 +123,34 @@ def given_trust(X: np.ndarray, trust: float) -> DrawTask:
 
 
 @pytest.mark.parametrize(
-    ("fitted", "n", "name"),
+    ("fitted", "n", "dimension", "name"),
     [
-        (Known(), 50, INTEGRATED_VARIANCE),
-        (Known(tail=2.0 * LARGEST_TAIL), 50, SPREAD),
-        (None, 50, SPREAD),
-        (Known(), LARGEST_KNOWN + 1, SPREAD),
+        (Known(), 50, 3.0, INTEGRATED_VARIANCE),
+        (Known(tail=2.0 * LARGEST_TAIL), 50, 3.0, SPREAD),
+        (None, 50, 3.0, SPREAD),
+        (Known(), LARGEST_KNOWN + 1, 3.0, SPREAD),
+        (Known(), 50, 2.0, SPREAD),
     ],
 )
-def test_variance_is_a_guide_where_errors_have_no_long_tail(fitted: Known | None, n: int, name: str) -> None:
-    assert suitable_design(fitted, n) == name
+def test_variance_is_a_guide_where_errors_have_no_long_tail(
+    fitted: Known | None, n: int, dimension: float, name: str
+) -> None:
+    assert suitable_design(fitted, n=n, dimension=dimension) == name
 
 
 def test_a_model_that_is_no_process_is_refused_by_name_and_spread_by_default() -> None:
     other = Known()
     other.processes = list  # type: ignore[method-assign,assignment]
     given = task(sample(50, 2), 5, drawn=[0], fitted=other)
-    assert suitable_design(other, 6) == SPREAD
+    assert suitable_design(other, n=6, dimension=8.0) == SPREAD
     with pytest.raises(ValueError, match=r"needs a model that is a Gaussian process, got str; use draw='spread'"):
         integrated_variance(given)
 
 
 def test_a_smooth_function_is_learned_by_variance_and_a_hidden_patch_by_spreading() -> None:
-    X = sample(2000, 2)
+    X = sample(2000, 3)
     smooth = np.sin(3.0 * X[:, 0]) + X[:, 1]
-    patch = smooth + 2.0 * np.exp(-0.5 * np.square((X - 0.6) / 0.05).sum(1))
+    patch = smooth + 2.0 * np.exp(-0.5 * np.square((X - 0.6) / 0.1).sum(1))
     draws = []
     for labels in (smooth, patch):
         learner = lobal.ActiveLearner(lobal.Pool(X), seed=0)

@@ -10,7 +10,7 @@ processes of their own, and the sum of the shares of their variances counts, wei
 That knows more than distances do: how smooth the function is, that labels with noise say less, that columns add up. It
 is worth as much as the process is right. Where the model has missed something, errors of a few labels are much larger
 than the process expects, and points are better spread evenly: `suitable_design` decides by the tail of the errors of
-labels that were predicted from the others.
+labels that were predicted from the others, and by the dimension.
 """
 
 import math
@@ -31,6 +31,9 @@ from lobal.core.linalg import SMALLEST_JITTER, safe_cholesky
 
 # Three for normal errors, six for those of Laplace's distribution: chosen on the decision problems of docs/peers.md.
 LARGEST_TAIL = 7.0
+# In one and two dimensions gaps can be filled, and small regions of rapid change, which a process of few labels knows
+# nothing about, matter more: on the same problems spread points are better there.
+SMALLEST_DIMENSION = 2.5
 # Beyond so many points the covariances of all of them, which take cubic time, are not computed.
 LARGEST_KNOWN = 2**12
 # Bandwidth and noise, as shares of the model's, of the processes that count alike: few labels leave room for a function
@@ -40,12 +43,12 @@ PLACES = 2**10  # at which variances are averaged: the average has an error of a
 CANDIDATES_PER_POINT, SMALLEST_SAMPLE = 4, 2**11  # that are looked at
 
 
-def suitable_design(fitted: FittedSurrogate | None, n: int) -> str:
+def suitable_design(fitted: FittedSurrogate | None, *, n: int, dimension: float) -> str:
     """The name of the design that takes the points to n: by variance where errors have no long tail, else spread."""
     processes = [] if fitted is None else fitted.processes()
-    if not processes or n > LARGEST_KNOWN or max(process.tail for process in processes) > LARGEST_TAIL:
+    if not processes or n > LARGEST_KNOWN or dimension < SMALLEST_DIMENSION:
         return SPREAD
-    return INTEGRATED_VARIANCE
+    return SPREAD if max(process.tail for process in processes) > LARGEST_TAIL else INTEGRATED_VARIANCE
 
 
 def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:

@@ -30,8 +30,9 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
     settings, candidates = state.setup.settings, state.candidates
     generator = candidates.generator(settings.seed, len(state.history))
     density = known.next_density(n)
-    n_points = state.ledger.n_drawn + n
-    draw = suitable_design(known.fitted, n_points) if settings.draw == ADAPTIVE else settings.draw
+    draw = settings.draw
+    if draw == ADAPTIVE:
+        draw = suitable_design(known.fitted, n=state.ledger.n_drawn + n, dimension=settings.dimension)
     task = DrawTask(
         candidates=candidates,
         weights=state.weights(density.proposal, n),
