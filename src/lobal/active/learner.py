@@ -64,8 +64,9 @@ class ActiveLearner:
             Points by variance need none.
         draw: "adaptive", the default for arrays: "integrated_variance", points whose labels lower the variance of
             predictions most, where the model's errors are as it expects, otherwise "spread", points that follow the
-            density evenly in the metric of the model; "random" for independent draws as in the paper, the default for molecules; "low_dispersion" for systematic
-            draws along a curve; or a competitor such as "gsx" (see `lobal.baselines`).
+            density evenly in the metric of the model; "random" for independent draws as in the paper, the default for
+            molecules; "low_dispersion" for systematic draws along a curve; or a competitor such as "gsx" (see
+            `lobal.baselines`).
         complexity: "local" or, to spread points as if the function were equally complex everywhere, "constant".
         shrink_inducing: find out once how few inducing points are enough; may cost accuracy in very long campaigns.
         keep_models: keep the models of all steps in the folder; by default those of the last two.
