@@ -10,7 +10,7 @@ from docs.records import RESULTS, markdown, mean, record
 from experiments.malonaldehyde_spread import ARMS, RANDOM
 from experiments.peers.calibration import cases, parts
 from experiments.peers.campaigns import HALVES, finished
-from experiments.peers.report import HEADER, table
+from experiments.peers.report import RANGES, header, table
 from experiments.repetitions import Result, mean_and_error
 
 SPREAD_RECORDS = [f"malonaldehyde.{name}" for name in ("spread", "spread_estimated", "spread_followed")]
@@ -25,8 +25,12 @@ DISTANCES = {
 }
 
 
-def _peers(half: str) -> str:
-    return markdown(HEADER, table(finished(RESULTS / "peers.jsonl"), half))
+# The present model and design, and those of before, whose points were all spread.
+PRESENT, BEFORE = "peers.jsonl", "peers_spread.jsonl"
+
+
+def _peers(name: str, problems: str, ranges: Sequence[str]) -> str:
+    return markdown(header(ranges), table(finished(RESULTS / name), problems, ranges))
 
 
 def _peers_calibration() -> str:
@@ -34,7 +38,7 @@ def _peers_calibration() -> str:
     rows = [
         [half, name, str(len(each)), *(f"{np.mean([case.is_covered(k) for case in each]):.0%}" for k in (1.0, 2.0))]
         for half in HALVES
-        for name, each in parts(cases(finished(RESULTS / "peers.jsonl"), half)).items()
+        for name, each in parts(cases(finished(RESULTS / BEFORE), half)).items()
     ]
     return markdown(["half", "share", "cases", "within one standard error", "within two"], rows)
 
@@ -81,8 +85,12 @@ def _doppler_arms(arms: dict[str, str], sizes: Sequence[int]) -> str:
 
 
 PEERS: dict[str, Callable[[], str]] = {
-    "peers report": partial(_peers, "report"),
-    "peers decision": partial(_peers, "decision"),
+    "peers report": partial(_peers, PRESENT, "report", ["few"]),
+    "peers decision": partial(_peers, PRESENT, "decision", ["few"]),
+    "peers simulators": partial(_peers, PRESENT, "simulators", ["few"]),
+    "peers report, before": partial(_peers, BEFORE, "report", RANGES),
+    "peers report, before, many": partial(_peers, BEFORE, "report", ["many"]),
+    "peers decision, before": partial(_peers, BEFORE, "decision", RANGES),
     "peers calibration": _peers_calibration,
     "malonaldehyde spread": partial(_malonaldehyde_spread, SPREAD_RECORDS, BY_RANDOM),
     "malonaldehyde spread, paired": partial(_malonaldehyde_spread, SPREAD_RECORDS, PAIRED),

@@ -1,6 +1,6 @@
 """Tables and learning curves of the comparison, from its record.
 
-python -m experiments peers_report docs/results/peers.jsonl --figure docs/results/figures/peers.png
+python -m experiments peers_report docs/results/peers_spread.jsonl --figure docs/results/figures/peers.png
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from experiments.peers.campaigns import HALVES, JUDGES, RANDOM, SETS, SIZES, Tas
 from lobal.report.campaign_figures import Curve, draw_curve
 from lobal.report.figures import LINES, save_figure
 
+RANGES = ("many", "few")  # of sizes, as tables have them
 Record = Mapping[Task, Mapping[str, Any]]
 COLOURS = ("#000000", *LINES, "#E69F00", "#56B4E9", "#999999")  # random labels are black
 
@@ -74,13 +75,16 @@ def strategies_of(record: Record) -> list[str]:
     return [name for name in dict.fromkeys(task.strategy for task in record) if name != RANDOM]
 
 
-def table(record: Record, name: str) -> list[list[str]]:
-    """Rows of ratios to random labels: one strategy each, a column for every judge and range of sizes."""
+def table(record: Record, name: str, ranges: Sequence[str] = RANGES) -> list[list[str]]:
+    """Rows of ratios to random labels: one strategy each, a column for every range of sizes and judge.
+
+    Strategies of which there is nothing are left out.
+    """
     cells = {
-        strategy: [ratio(record, SETS[name], strategy, sizes, judge) for sizes in reversed(SIZES) for judge in JUDGES]
+        strategy: [ratio(record, SETS[name], strategy, sizes, judge) for sizes in ranges for judge in JUDGES]
         for strategy in strategies_of(record)
     }
-    return [[strategy, *map(_shown, row)] for strategy, row in cells.items()]
+    return [[strategy, *map(_shown, row)] for strategy, row in cells.items() if any(row)]
 
 
 def _shown(found: Ratio | None) -> str:
@@ -89,7 +93,9 @@ def _shown(found: Ratio | None) -> str:
     return f"{found.mean:.3f}" + ("" if found.standard_error is None else f" ± {found.standard_error:.3f}")
 
 
-HEADER = ["strategy", *(f"{judge}, {s[0]}-{s[-1]}" for s in reversed(SIZES.values()) for judge in JUDGES)]
+def header(ranges: Sequence[str] = RANGES) -> list[str]:
+    """The header of that table."""
+    return ["strategy", *(f"{judge}, {SIZES[each][0]}-{SIZES[each][-1]}" for each in ranges for judge in JUDGES)]
 
 
 def curves_figure(record: Record, problems: Sequence[str], sizes: str, judge: str = "mixture") -> Figure:
@@ -125,7 +131,7 @@ def main(
     """Print the ratios to random labels on both halves, and where random labels were better."""
     console, record = Console(width=150), finished(path)
     for name in SETS:
-        shown = Table(*HEADER, title=f"Errors relative to random labels, {name}", title_justify="left")
+        shown = Table(*header(), title=f"Errors relative to random labels, {name}", title_justify="left")
         for row in table(record, name):
             shown.add_row(*row)
         console.print(shown)
