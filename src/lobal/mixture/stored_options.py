@@ -10,6 +10,7 @@ from lobal.mixture.checks import one_of
 from lobal.mixture.complete_fit import NOISES
 from lobal.mixture.fit import TUNINGS
 from lobal.mixture.options import engine_options, mixture_settings
+from lobal.mixture.tuned_params import width
 
 LABELS = 64  # of the fit that is imagined; no option depends on their number
 
@@ -29,22 +30,13 @@ def _smoothness(value: object, name: str) -> None:
         positive(words=(float("inf"),))(value, name)
 
 
-def _width(value: object, name: str) -> None:
-    """A number, one for each column, or a matrix."""
-    if isinstance(value, list):
-        for place, entry in enumerate(value):
-            _width(entry, f"{name}[{place}]")
-    else:
-        real()(value, name)
-
-
 OPTIONS = table(
     {
         **dict.fromkeys(("anisotropic", "refit", "exchange", "verbose"), flag),
         "intrinsic_dimension": real(1e-6, 1e6, words=(None,)),
         "bandwidths": optional(list_of(positive())),
         "column_groups": optional(list_of(whole())),
-        **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(_width)),
+        **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(width)),
         "noise": _noise,
         "scale": positive(words=(None,)),
         "smoothness": _smoothness,
