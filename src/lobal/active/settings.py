@@ -13,7 +13,7 @@ from lobal.active.mixture_surrogate import SMOOTHNESS
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate
 from lobal.core.checks import real_number, shown, whole_number
-from lobal.core.presets import Presets, preset_options
+from lobal.core.presets import Presets, check_preset
 from lobal.mixture.estimator import MixtureRegressor
 
 COMPLEXITIES = ("local", "constant")
@@ -59,7 +59,7 @@ class LearnerSettings:
             raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
         if not isinstance(keep_models, bool):
             raise TypeError(f"keep_models must be True or False, got {shown(keep_models)}")
-        preset_options(preset, PRESETS)  # raises an error if there is none of that name
+        check_preset(preset, PRESETS)
         hint = "leave it out to have it estimated"
         return LearnerSettings(
             seed=whole_number("seed", seed, least=0),

@@ -14,7 +14,8 @@ Presets: TypeAlias = Mapping[str, Mapping[str, Any]]  # options by the name of t
 def takes_preset(presets: Presets) -> Callable[[Kind], Kind]:
     """A class decorator: `preset=NAME` gives the options of that name, except for those that are given beside it.
 
-    The options are those of the object from then on, as if they had been spelt out.
+    The options are those of the object from then on, as if they had been spelt out. The class checks the name when it
+    checks its other options: `check_preset`.
     """
 
     def decorated(kind: Kind) -> Kind:
@@ -31,13 +32,16 @@ def takes_preset(presets: Presets) -> Callable[[Kind], Kind]:
 
 
 def preset_options(name: object, presets: Presets) -> dict[str, Any]:
-    """The options of a preset, copied; none without a name.
+    """The options of a preset, copied; none if there is none of that name, which `check_preset` refuses."""
+    known = isinstance(name, str) and name in presets
+    return copy.deepcopy(dict(presets[name])) if known else {}
+
+
+def check_preset(name: object, presets: Presets) -> None:
+    """Refuse a name that no preset has.
 
     Raises:
-        ValueError: no preset has that name.
+        ValueError: has the names there are.
     """
-    if name is None:
-        return {}
-    if not isinstance(name, str) or name not in presets:
+    if name is not None and not (isinstance(name, str) and name in presets):
         raise ValueError(f"preset must be None or one of {sorted(presets)}, got {shown(name)}")
-    return copy.deepcopy(dict(presets[name]))

@@ -18,7 +18,7 @@ from lobal.core.arrays import as_column, resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
-from lobal.core.presets import preset_options, takes_preset
+from lobal.core.presets import check_preset, takes_preset
 from lobal.core.schema import read_from
 from lobal.core.superior_density import local_complexity
 from lobal.core.units import Units, stored_type, warn_of_unusable
@@ -172,7 +172,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         if message := misplaced(params):
             raise ValueError(message)
         own = {name for options in PRESETS.values() for name in options}
-        if params.get("preset", self.preset) != self.preset and own - params.keys():
+        if own - params.keys() and params.get("preset", self.preset) != self.preset:
             of_preset = type(self)(preset=params["preset"]).get_params(deep=False)
             params = {name: of_preset[name] for name in own} | params
         is_nested = any(key.startswith("engine__") for key in params)
@@ -217,7 +217,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Warns:
             OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
-        preset_options(self.preset, PRESETS)  # raises an error if there is none of that name
+        check_preset(self.preset, PRESETS)
         inputs, y = checked_data(self, X, y, ensure_min_samples=SMALLEST_TRAINING_SET)
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(y, dtype=np.float64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, final
 
-from lobal.core.presets import Presets, takes_preset
+from lobal.core.presets import Presets, check_preset, takes_preset
 from lobal.core.schema import Check, flag, list_of, optional, positive, table, text, whole
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import radial_kernel_named
@@ -97,6 +97,7 @@ class ForceFieldSettings:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        check_preset(self.preset, PRESETS)
         radial_kernel_named(self.kernel)
         if self.labels is not None:
             Labels.named(self.labels)
