@@ -4,7 +4,7 @@ The paper's estimator, Eq. (eq:relSampleSizeGPRApprox), is the ratio of two erro
 its text names one value and no n. Here are the values at every size, averages over sizes, and other readings of
 Def. (def:relSampleSize), all with jackknifed standard errors over pairs of seeds.
 
-python -m experiments sample_size_estimators docs/results/doppler_curve_active.json docs/results/doppler_curve_random.json
+python -m experiments sample_size_estimators docs/results/doppler_paper.json docs/results/doppler_paper_random.json
 """
 
 import math
@@ -18,6 +18,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.doppler_curves import Arm
+from experiments.repetitions import values_by_seed
 from lobal.report.savings import Estimate
 
 TAU = 0.5  # alpha is infinite
@@ -114,9 +115,8 @@ def paired_errors(active: Arm, random: Arm) -> tuple[Errors, Errors, list[int]]:
     if not (sizes and seeds):
         raise ValueError(f"the arms share sizes {sizes} after the start and seeds {seeds}; both need some")
     rows = [[arm.seeds.index(seed) for seed in seeds] for arm in (active, random)]
-    columns = [arm.column("rmse", sizes) for arm in (active, random)]
-    assert columns[0] is not None and columns[1] is not None  # every arm has errors
-    return columns[0][rows[0]], columns[1][rows[1]], sizes
+    errors = [values_by_seed(arm.results, "rmse", sizes) for arm in (active, random)]
+    return errors[0][rows[0]], errors[1][rows[1]], sizes
 
 
 def _pooled(errors: Errors) -> Float[ndarray, " sizes"]:

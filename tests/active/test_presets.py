@@ -85,7 +85,9 @@ def test_hyperparameters_found_once_do_not_move(tuning: str) -> None:
 
 def test_what_training_adapts_is_learned_anew() -> None:
     learner, noises = ActiveLearner(BOX, preset="paper", model=model()), []
-    learner.run(bumpy, sizes=SIZES, callbacks=[lambda learner: noises.append((learner.model.noise_, learner.model.scale_))])
+    learner.run(
+        bumpy, sizes=SIZES, callbacks=[lambda learner: noises.append((learner.model.noise_, learner.model.scale_))]
+    )
     assert len(set(noises)) == len(SIZES)
 
 

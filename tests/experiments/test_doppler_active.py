@@ -38,7 +38,11 @@ def test_a_run_has_a_column_for_every_size() -> None:
 @pytest.mark.parametrize(("arm", "exploration"), [("paper", 0.0), ("paper_random", 1.0)])
 def test_the_papers_arms_are_its_preset_with_the_values_of_sec_5_1(arm: str, exploration: float) -> None:
     learner, errors = campaign(arm, 0, sizes=[16, 32], n_inducing=12, n_gate_inducing=8, max_epochs=2)
-    assert (learner.settings.preset, learner.settings.draw, learner.settings.exploration) == ("paper", "random", exploration)
+    assert (learner.settings.preset, learner.settings.draw, learner.settings.exploration) == (
+        "paper",
+        "random",
+        exploration,
+    )
     model = learner.model
     assert (model.preset, model.inducing, model.tuning, model.engine.penalty) == ("paper", "svgd", "off", 0.5)
     assert (model.scale, model.gate_bandwidth, model.shared_bandwidth) == (20.0, 0.05, 1.0)
@@ -56,7 +60,7 @@ def test_with_hyper_init_the_papers_arm_is_the_bare_preset(monkeypatch: pytest.M
 
 
 def test_hyper_init_is_for_the_papers_arms(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--hyper-init is for the arms .*'paper'.*got 'active'"):
+    with pytest.raises(ValueError, match=r"--hyper-init is for the arms .*'paper'.*got 'active'"):
         main("active", output=tmp_path / "result.json", hyper_init=True)
 
 

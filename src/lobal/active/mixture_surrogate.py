@@ -124,7 +124,7 @@ class MixtureSurrogate(Surrogate):
             )
 
     def fit(self, task: FitTask) -> FittedMixtureSurrogate:
-        """Inducing points follow sqrt(p_k LFC_k-1); options that an earlier step found and kept are those of the fit."""
+        """Inducing points follow sqrt(p_k LFC_k-1); options that an earlier step has kept take the place of tuning."""
         found = options_kept(task)
         validation = None if task.validation is None else (task.validation.X, task.validation.y)
         test_inputs = unlabelled_inputs(task)

@@ -107,9 +107,7 @@ def checked_space(space: object) -> Space:
     return space
 
 
-def checked_surrogate(
-    model: object, shrink_inducing: object, space: Space, *, preset: str | None = None
-) -> Surrogate:
+def checked_surrogate(model: object, shrink_inducing: object, space: Space, *, preset: str | None = None) -> Surrogate:
     """The surrogate that the model stands for; by default that of the space, by the options of the preset."""
     if not isinstance(shrink_inducing, bool):
         raise TypeError(f"shrink_inducing must be True or False, got {shown(shrink_inducing)}")

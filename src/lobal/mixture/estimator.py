@@ -55,7 +55,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     Args:
         preset (str or None): "paper" for the paper's mixture: Adam with the settings of Sec. 5.1, inducing points by
-            "svgd" and `tuning="once"`. Options that are given beside it take the place of its own, an engine as a whole.
+            "svgd", `tuning="once"`. Options that are given beside it take the place of its own, an engine as a whole.
         bandwidths (list or None): Ascending factors sigma_l of the shared bandwidth, one per expert. By default seven
             around one, which a fit extends and trims to where they are used.
         shared_bandwidth (float, array or None): Sigma_E: a number, one width per column, or a positive definite matrix;

@@ -105,9 +105,7 @@ def _check_effect(engine: EngineOptions, options: Mapping[str, Any], *, exact: b
     """Raise an error for options that the engine cannot use."""
     noise = options["noise"]
     if options["tuning"] == ONCE and not engine.can_tune_once:
-        raise ValueError(
-            f"tuning={ONCE!r} needs the Adam engine, got {engine!r}; use tuning='full', or engine='adam'"
-        )
+        raise ValueError(f"tuning={ONCE!r} needs the Adam engine, got {engine!r}; use tuning='full', or engine='adam'")
     if isinstance(noise, str) and not engine.can_estimate_noise:
         raise ValueError(
             f"noise={noise!r} needs the analytic engine, got {engine!r}; use engine='analytic', or give the noise as a "

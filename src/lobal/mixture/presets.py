@@ -3,8 +3,8 @@
 from lobal.core.presets import Presets
 from lobal.mixture.adam.engine import Adam
 
-# The paper's mixture. Numbers are those of Sec. 5.1 as far as they do not depend on the units of the inputs. Algorithm 2
-# compares them, as the settings that were given, with those that it finds; ladder, Sigma_E and sigma_G are its own.
+# The paper's mixture. Numbers are those of Sec. 5.1 as far as they do not depend on the units of the inputs. Algorithm
+# 2 compares them, as the settings that were given, with those that it finds; ladder, Sigma_E and sigma_G are its own.
 PRESETS: Presets = {
     "paper": {
         "engine": Adam(  # joint training, Sec. 4.4, with the softmax gate of Eq. (eq:gateSparse)

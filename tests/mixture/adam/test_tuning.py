@@ -48,8 +48,8 @@ def validation_error(fitted: FittedMixture, validation: LabelledSet) -> float:
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """One candidate a decision, so that what matters comes soon."""
-    for name, candidates in FEW_CANDIDATES.items():
-        monkeypatch.setattr(adam_tuning, name, candidates)
+    for name, few in FEW_CANDIDATES.items():
+        monkeypatch.setattr(adam_tuning, name, few)
 
 
 @pytest.fixture(scope="module")
