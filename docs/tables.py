@@ -10,6 +10,7 @@ import numpy as np
 from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
+from docs.sample_size_tables import DERIVED_SAMPLE_SIZES, SAMPLE_SIZES
 from docs.simulator_tables import SIMULATOR
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
@@ -311,6 +312,7 @@ CURVE = ("doppler_curve_active", "doppler_curve_random", (1024, 2048, 4096, 8192
 DERIVED: dict[str, Callable[[], Any]] = {
     "rho": partial(_rho, *CURVE[:2]),
     "rho_constant_penalty": _constant_penalty,
+    **DERIVED_SAMPLE_SIZES,
     "malonaldehyde_pool": partial(_malonaldehyde, "pool"),
     "estimated_dimension": _estimated_dimension,
     "slope": _slope,
@@ -351,6 +353,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **PEERS,
     **CALIBRATION,
     **SIMULATOR,
+    **SAMPLE_SIZES,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,
     "doppler": partial(_doppler, *CURVE),

@@ -12,8 +12,9 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `complexity_truth.py`: rank correlation of the estimated local complexity with that of known functions
 - `density_edges.py`: errors of the density of a pool on known densities
 - `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
-- `doppler_active.py`: active and random campaigns on the Doppler function
+- `doppler_active.py`: active and random campaigns on the Doppler function, by the defaults and by the paper's scheme
 - `doppler_curves.py`: table and learning curves from the files of both arms
+- `sample_size_estimators.py`: the relative sample size from the same files, by several estimators
 - `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde

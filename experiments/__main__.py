@@ -53,6 +53,9 @@ EXPERIMENTS = {
     "peers_protocol": Experiment("experiments.peers.protocol:main", "the same by the protocol of bmdal-reg"),
     "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
     "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
+    "sample_size_estimators": Experiment(
+        "experiments.sample_size_estimators:main", "rho of the Doppler function by several estimators"
+    ),
     "several_outputs": Experiment(
         "experiments.several_outputs:main", "two outputs: a common design, designs for one, random points"
     ),

@@ -4,8 +4,13 @@ The arm "active" is the default learner, "spread" the same with constant complex
 draws from the superior density, and "random" random test sampling. The model is the default one, with no option set
 except for the number of inducing points, or the paper's with Adam.
 
+The arms "paper" and "paper_random" are the paper's experiment: `preset="paper"` of learner and model, with the values
+that Sec. 5.1 gives or, with --hyper-init, with those that Algorithm 2 finds at the first size. They have a labelled
+validation set.
+
 python -m experiments doppler_active active --seeds 16 --jobs 2 --output docs/results/doppler_active_arm.json
 python -m experiments doppler_active random --seeds 16 --jobs 2 --output docs/results/doppler_random_arm.json
+python -m experiments doppler_active paper --n 32768 --seeds 20 --device cuda --output docs/results/doppler_paper.json
 """
 
 import time
@@ -20,13 +25,18 @@ from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.cli.demo import LEARNERS, DopplerOracle, errors_on_grid
+from lobal.mixture.adam.engine import Adam
 from lobal.mixture.estimator import MixtureRegressor
 from lobal.mixture.options import N_INDUCING as DEFAULT_N_INDUCING
 
 START = 512  # uniform random labels, doubled until there are enough
 # Sec. 5.1: fewer inducing points are needed under active sampling, since they follow the complexity.
-N_INDUCING = {"active": 512, "draws": 512, "spread": 1024, "random": 1024}
-DOPPLER_ARMS = {**LEARNERS, "draws": {"draw": "random"}}
+N_INDUCING = {"active": 512, "draws": 512, "spread": 1024, "random": 1024, "paper": 512, "paper_random": 1024}
+PAPER_ARMS: dict[str, dict[str, Any]] = {
+    "paper": {"preset": "paper"},
+    "paper_random": {"preset": "paper", "exploration": 1.0},
+}
+DOPPLER_ARMS = {**LEARNERS, "draws": {"draw": "random"}, **PAPER_ARMS}
 
 Callback = Callable[[ActiveLearner], None]
 
@@ -55,20 +65,19 @@ def campaign(
     *,
     sizes: Sequence[int] = (512, 1024, 2048, 4096),
     engine: str = "analytic",
+    hyper_init: bool = False,
     with_oracle: bool = False,
     shrink_inducing: bool = False,
     callbacks: Sequence[Callback] = (),
     **changes: Any,  # noqa: ANN401 - options of the model
 ) -> tuple[ActiveLearner, CampaignErrors]:
     """One campaign on [0, 1] and its errors at every size."""
-    options = {"n_inducing": N_INDUCING[arm], **changes}
-    is_adam = engine == "adam"
+    model = _model(arm, seed, engine, hyper_init, {"n_inducing": N_INDUCING[arm], **changes})
     learner = ActiveLearner(
         Box(0.0, 1.0),
         seed=seed,
-        # A constant theta of 0.5 leaves a bias that outlasts the noise (docs/paper_map.md): by default it falls with n.
-        model=paper_model(seed, **{"penalty": None, **options}) if is_adam else MixtureRegressor(**options),
-        validation=doppler_data(N_VALIDATION, seed, stream=1) if is_adam else None,
+        model=model,
+        validation=doppler_data(N_VALIDATION, seed, stream=1) if isinstance(model.engine, Adam) else None,
         shrink_inducing=shrink_inducing,
         **DOPPLER_ARMS[arm],
     )
@@ -94,6 +103,18 @@ def campaign(
     return learner, errors
 
 
+def _model(arm: str, seed: int, engine: str, hyper_init: bool, options: dict[str, Any]) -> MixtureRegressor:
+    """The model of an arm; of the paper's, Sec. 5.1 says what `hyper_init` would otherwise find."""
+    if arm in PAPER_ARMS:
+        if hyper_init:
+            return MixtureRegressor(preset="paper", **options)
+        return paper_model(seed, preset="paper", tuning="off", **options)
+    if engine == "adam":
+        # A constant theta of 0.5 leaves a bias that outlasts the noise (docs/paper_map.md): by default it falls with n.
+        return paper_model(seed, **{"penalty": None, **options})
+    return MixtureRegressor(**options)
+
+
 def run(n: int, seed: int, *, arm: str, start: int = START, **options: Any) -> Result:  # noqa: ANN401 - of `campaign`
     """One arm up to n labels, in columns such as "rmse_1024"."""
     _, errors = campaign(arm, seed, sizes=sizes_up_to(n, start), **options)
@@ -102,14 +123,15 @@ def run(n: int, seed: int, *, arm: str, start: int = START, **options: Any) -> R
 
 
 def main(
-    arm: Annotated[str, typer.Argument(help="active, spread, draws or random.")],
+    arm: Annotated[str, typer.Argument(help="active, spread, draws, random, paper or paper_random.")],
     output: Output,
     seeds: Seeds = 16,
     first_seed: FirstSeed = 0,
     n: Annotated[int, typer.Option(min=START, help="Labels at the end.")] = 4096,
     start: Annotated[int, typer.Option(min=16, help="Labels at the beginning.")] = START,
     jobs: Jobs = 1,
-    engine: Annotated[str, typer.Option(help="analytic, or adam: the paper's.")] = "analytic",
+    engine: Annotated[str, typer.Option(help="analytic, or adam, as the paper's arms have it.")] = "analytic",
+    hyper_init: Annotated[bool, typer.Option(help="Paper's arms: Algorithm 2 at the first size.")] = False,
     n_inducing: Annotated[int | None, typer.Option(min=1, help="By default 512 (active) or 1024 (random).")] = None,
     oracle: Annotated[bool, typer.Option(help="Measure what the best bandwidths would have reached.")] = False,
     shrink_inducing: Annotated[bool, typer.Option(help="Reduce the inducing points at the second size.")] = False,
@@ -118,8 +140,12 @@ def main(
     """Repeat one arm over seeds and keep its errors in one JSON file; for equal seeds both arms start alike."""
     if arm not in DOPPLER_ARMS:
         raise ValueError(f"the arm must be one of {sorted(DOPPLER_ARMS)}, got {arm!r}")
+    if hyper_init and arm not in PAPER_ARMS:
+        raise ValueError(f"--hyper-init is for the arms {sorted(PAPER_ARMS)}, got {arm!r}")
     m = N_INDUCING[arm] if n_inducing is None else n_inducing
+    engine = "adam" if arm in PAPER_ARMS else engine
     options: dict[str, Any] = {"engine": engine, "n_inducing": m, "device": device}
+    options |= {"hyper_init": hyper_init} if arm in PAPER_ARMS else {}
     settings = {**options, "learner": DOPPLER_ARMS[arm], "shrink_inducing": shrink_inducing}
     settings |= {} if start == START else {"start": start}
     with_oracle = oracle and engine == "analytic"

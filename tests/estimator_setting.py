@@ -10,6 +10,12 @@ from lobal.mixture.engines import ENGINES
 
 every_engine = pytest.mark.parametrize("engine", ["analytic", "adam"])
 PATCH_NOISE = 0.05  # standard deviation
+# One candidate a decision for the constants of `mixture.adam.tuning`.
+FEW_CANDIDATES: dict[str, tuple[float, ...]] = {
+    "LEARNING_RATES": (0.1,),
+    **dict.fromkeys(("HYPERPARAMETER_RATES", "BATCHES", "GATE_RATES", "PENALTIES", "GATE_NOISES", "SPARSITIES"), ()),
+    "GATE_SCALES": (),
+}
 
 QUICK_ENGINE: dict[str, dict[str, Any]] = {"adam": {"max_epochs": 15, "patience": 3}, "analytic": {}}
 

@@ -32,7 +32,7 @@ def test_settings_are_plain_data_and_come_back() -> None:
     with pytest.raises(ValueError, match="has not been estimated yet"):
         _ = LearnerSettings().dimension
     # Campaigns of versions that did not write how they draw go on with random draws.
-    earlier = GOOD | {"seed": 0, "intrinsic_dimension": None, "keep_models": False}
+    earlier = GOOD | {"seed": 0, "intrinsic_dimension": None, "keep_models": False, "preset": None}
     assert LearnerSettings.from_fields({"of an earlier version": 1}).to_fields() == earlier
     assert LearnerSettings().draw == "adaptive"
 
@@ -51,6 +51,7 @@ def test_settings_are_plain_data_and_come_back() -> None:
         ("complexity", "none", r"complexity must be one of \['local', 'constant'\], got 'none'"),
         ("draw", ["random"], r"got \['random'\]"),
         ("keep_models", "yes", "keep_models must be True or False, got 'yes'"),
+        ("preset", "thesis", r"preset must be None or one of \['paper'\], got 'thesis'"),
     ],
 )
 def test_wrong_settings_are_refused_with_what_was_expected(option: str, value: Any, message: str) -> None:

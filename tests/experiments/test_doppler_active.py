@@ -6,6 +6,8 @@ import pytest
 from experiments import doppler_active
 from experiments.doppler_active import campaign, main, run
 from lobal.cli.demo import DopplerOracle
+from lobal.mixture.adam import tuning as adam_tuning
+from tests.estimator_setting import FEW_CANDIDATES
 
 QUICK = {"n_inducing": 32, "n_gate_inducing": 8}
 
@@ -31,6 +33,35 @@ def test_labels_repeat_with_the_seed() -> None:
 def test_a_run_has_a_column_for_every_size() -> None:
     result = run(32, 0, arm="active", start=16, **QUICK)
     assert {"rmse_16", "rmse_32", "max_error_32"} <= set(result)
+
+
+@pytest.mark.parametrize(("arm", "exploration"), [("paper", 0.0), ("paper_random", 1.0)])
+def test_the_papers_arms_are_its_preset_with_the_values_of_sec_5_1(arm: str, exploration: float) -> None:
+    learner, errors = campaign(arm, 0, sizes=[16, 32], n_inducing=12, n_gate_inducing=8, max_epochs=2)
+    assert (learner.settings.preset, learner.settings.draw, learner.settings.exploration) == (
+        "paper",
+        "random",
+        exploration,
+    )
+    model = learner.model
+    assert (model.preset, model.inducing, model.tuning, model.engine.penalty) == ("paper", "svgd", "off", 0.5)
+    assert (model.scale, model.gate_bandwidth, model.shared_bandwidth) == (20.0, 0.05, 1.0)
+    assert learner.has_validation
+    assert list(errors.rmse) == [16, 32]
+
+
+def test_with_hyper_init_the_papers_arm_is_the_bare_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, candidates in FEW_CANDIDATES.items():
+        monkeypatch.setattr(adam_tuning, name, candidates)
+    learner, _ = campaign("paper", 0, sizes=[16, 32], hyper_init=True, n_inducing=12, n_gate_inducing=8)
+    assert str(learner.surrogate.changed_options["engine"]) == "Adam(batch_size=512, penalty=0.5)"
+    assert learner.history[1].decisions
+    assert learner.model.tuning == "off"
+
+
+def test_hyper_init_is_for_the_papers_arms(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"--hyper-init is for the arms .*'paper'.*got 'active'"):
+        main("active", output=tmp_path / "result.json", hyper_init=True)
 
 
 def test_repetitions_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

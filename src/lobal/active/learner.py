@@ -31,11 +31,19 @@ from lobal.active.next_step import NextStep, next_step, next_step_within
 from lobal.active.oracles import Oracle
 from lobal.active.reasons import Reason, reasons_for
 from lobal.active.running import Run
-from lobal.active.settings import LearnerSettings, checked_path, checked_sizes, checked_space, checked_surrogate
+from lobal.active.settings import (
+    PRESETS,
+    LearnerSettings,
+    checked_path,
+    checked_sizes,
+    checked_space,
+    checked_surrogate,
+)
 from lobal.active.spaces import SavedSpace, Space
 from lobal.active.summary import Summary, summary_of
 from lobal.active.surrogate import FittedSurrogate, NoiseFunction, Surrogate
 from lobal.core.checks import real_number, whole_number
+from lobal.core.presets import takes_preset
 from lobal.core.status import status_line
 
 StoppingRule: TypeAlias = Callable[["ActiveLearner"], bool]
@@ -43,6 +51,7 @@ Callback: TypeAlias = Callable[["ActiveLearner"], None]
 
 
 @final
+@takes_preset(PRESETS)
 class ActiveLearner:
     """Decides which points to label next, so that the whole training set follows the superior training density.
 
@@ -52,6 +61,9 @@ class ActiveLearner:
     Args:
         space: where labels can be asked for: a `Pool` of candidates, a `Box`, a `SearchSpace` of named variables, or a
             pool of molecules.
+        preset: "paper" for Algorithm 1 as the paper has it: `draw="random"`, `exploration=0`, and the model by its own
+            `preset="paper"`, unless one is given. Options beside it take the place of its own. The paper's validation
+            set is `validation`, and it doubles the number of labels with every batch, from 512 on.
         seed: seed of everything random.
         path: folder to save the campaign in, event by event; without it nothing is written until `save`.
         model: an unfitted `MixtureRegressor` whose options every fit uses, or another `Surrogate`; by default the
@@ -88,6 +100,7 @@ class ActiveLearner:
         self,
         space: Space,
         *,
+        preset: str | None = None,
         seed: int = 0,
         path: str | os.PathLike[str] | None = None,
         model: Any = None,  # noqa: ANN401 - a surrogate, or what is made one
@@ -102,9 +115,9 @@ class ActiveLearner:
     ) -> None:
         design_name = checked_space(space).default_draw if draw is None else draw
         given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
-        named = {"draw": design_name, "complexity": complexity, "keep_models": keep_models}
+        named = {"draw": design_name, "complexity": complexity, "keep_models": keep_models, "preset": preset}
         settings = LearnerSettings.checked(seed=seed, **given, **named)
-        surrogate = checked_surrogate(model, shrink_inducing, space)
+        surrogate = checked_surrogate(model, shrink_inducing, space, preset=preset)
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
         candidates = space.candidates(settings.seed)

@@ -25,9 +25,10 @@ from lobal.core.units import UnusableColumnWarning
 from lobal.inducing.random_points import drawn_rows
 from lobal.mixture.analytic.engine import Analytic
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.mixture.options import options_from_json, options_to_json
+from lobal.mixture.options import ONCE, options_from_json, options_to_json
 from lobal.mixture.outliers import OutlierWarning, warn_of_outliers
 from lobal.mixture.stored_options import check_options
+from lobal.mixture.tuned_params import check_tuned_params
 from lobal.mixture.tuning_record import decisions_as_json
 
 SMOOTHNESS = (
@@ -35,6 +36,7 @@ SMOOTHNESS = (
 )
 SETTINGS = table({"options": table({}), "functions": list_of(text()), "shrink_inducing": flag})
 TEST_INPUTS = 512  # for which the error is computed
+TUNED = "tuned."  # before the names of options that are kept
 # Labels go where small bandwidths predict best, which is around regions of rapid change too. Bandwidths that describe
 # the function alone were not clearly better to choose labels by (trials of two or three seeds, not kept).
 ANALYTIC, BY_THE_GATE = "analytic", Analytic(neighbours=None)
@@ -109,6 +111,11 @@ class FittedMixtureSurrogate(FittedSurrogate):
         decisions = tuple(json.loads(decisions_as_json(self.model.tuning_)))
         return {"decisions": decisions, **(self._numbers or numbers_found(self.model))}
 
+    def kept(self) -> dict[str, Tensor]:
+        """With `tuning="once"`, the options that tuning found: Theta_H and Sigma_E of Algorithm 1."""
+        found = self.model.tuned_params_ if self.model.tuning == ONCE else {}
+        return {TUNED + name: torch.from_numpy(np.asarray(value)) for name, value in found.items()}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         model = copy.copy(self.model)
         if callable(model.noise):
@@ -136,7 +143,8 @@ class MixtureSurrogate(Surrogate):
             )
 
     def fit(self, task: FitTask) -> FittedMixtureSurrogate:
-        """Inducing points follow sqrt(p_k LFC_k-1)."""
+        """Inducing points follow sqrt(p_k LFC_k-1); options that an earlier step has kept take the place of tuning."""
+        found = options_kept(task)
         validation = None if task.validation is None else (task.validation.X, task.validation.y)
         test_inputs = unlabelled_inputs(task)
 
@@ -145,6 +153,7 @@ class MixtureSurrogate(Surrogate):
                 random_state=seed_of(task.seed, task.step),
                 smoothness=task.smoothness,
                 intrinsic_dimension=task.dimension,
+                **found,
                 **numbers,
             )
             if model.engine == ANALYTIC:
@@ -220,6 +229,18 @@ class MixtureSurrogate(Surrogate):
         shown = {name: "a function" if callable(value) else value for name, value in options.items()}
         changed = {name: value for name, value in shown.items() if value != defaults.get(name)}
         return changed | ({"shrink_inducing": True} if self.shrink_inducing else {})
+
+
+def options_kept(task: FitTask) -> dict[str, Any]:
+    """The options that an earlier step found, in place of another tuning; none if it kept none.
+
+    Raises:
+        ValueError: what was read from a file are not such options.
+    """
+    kept = {name.removeprefix(TUNED): value for name, value in task.kept.items() if name.startswith(TUNED)}
+    found = {name: value.tolist() for name, value in kept.items()}
+    check_tuned_params(found, "the options that a step kept")
+    return {**found, "tuning": "off"} if found else {}
 
 
 def unlabelled_inputs(task: FitTask) -> Float[ndarray, "m d"] | None:

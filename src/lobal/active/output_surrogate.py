@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from numpy import ndarray
+from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate, MixtureSurrogate
@@ -196,6 +197,11 @@ class FittedOutputs(FittedSurrogate):
         decisions = [each for fitted in self._fitted if fitted is not None for each in fitted.record()["decisions"]]
         return {"decisions": tuple(decisions), "errors": self.errors}
 
+    def kept(self) -> dict[str, Tensor]:
+        """Those of every output, under its name."""
+        found = ((name, fitted.kept()) for name, fitted in zip(self.model.names, self._fitted, strict=True) if fitted)
+        return {_kept_of(name) + key: tensor for name, kept in found for key, tensor in kept.items()}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         tensors, fields = models_record(self.model)
         for place, rows in enumerate(self._rows):
@@ -336,7 +342,7 @@ def _part_of(
     validation: Validation | None,
 ) -> FitTask:
     """The task of one output."""
-    rows = np.flatnonzero(has_label)
+    rows, own = np.flatnonzero(has_label), _kept_of(name)
     known = np.flatnonzero(np.isin(rows, list(task.known_outliers)))
     return replace(
         task,
@@ -348,7 +354,13 @@ def _part_of(
         validation=validation,
         rows_of=f"the labels of {name!r}",
         known_outliers=frozenset(known.tolist()),
+        kept={key.removeprefix(own): tensor for key, tensor in task.kept.items() if key.startswith(own)},
     )
+
+
+def _kept_of(name: str) -> str:
+    """Before the names of tensors that an output keeps."""
+    return f"output {name}: "
 
 
 def _validation(validation: Validation | None, basis: CurveBasis | None, column: int) -> Validation | None:

@@ -36,6 +36,7 @@ from lobal.core.files import read_plain, write_atomically
 from lobal.core.real_numbers import as_numbers
 from lobal.core.schema import read_from
 from lobal.core.variables import SLACK, Categorical, Integer, Real, Variable
+from lobal.mixture.estimator import MixtureRegressor
 
 logger = logging.getLogger(__name__)
 
@@ -215,8 +216,8 @@ class SearchSpace(Space):
         groups = column_groups(self.variables)
         return {} if groups is None else {"column_groups": groups}
 
-    def default_surrogate(self) -> Surrogate:
-        return self.surrogate_of(None)
+    def default_surrogate(self, preset: str | None = None) -> Surrogate:
+        return self.surrogate_of(MixtureRegressor(preset=preset))
 
     def checked_validation(self, validation: UserInput) -> Validation:
         if not isinstance(validation, tuple | list) or len(validation) != 2:

@@ -13,9 +13,13 @@ from lobal.active.mixture_surrogate import SMOOTHNESS
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate
 from lobal.core.checks import real_number, shown, whole_number
+from lobal.core.presets import Presets, check_preset
 from lobal.mixture.estimator import MixtureRegressor
 
 COMPLEXITIES = ("local", "constant")
+# Algorithm 1: no share of the test density is added to the superior one, and points are drawn independently. All else
+# that the paper sets is the default, or an option of the model, which has a preset of the same name.
+PRESETS: Presets = {"paper": {"exploration": 0.0, "draw": "random"}}
 
 
 @final
@@ -30,6 +34,7 @@ class LearnerSettings:
     draw: str = ADAPTIVE  # name of a design
     complexity: str = "local"  # LFC, or "constant" to leave it out
     keep_models: bool = False  # of all steps in the folder, not of the last two only
+    preset: str | None = None  # what the settings, and those of the default model, were taken from
 
     @staticmethod
     def checked(
@@ -41,6 +46,7 @@ class LearnerSettings:
         draw: object,
         complexity: object,
         keep_models: object = False,
+        preset: Any = None,  # noqa: ANN401 - a name, which is checked
     ) -> "LearnerSettings":
         """The settings with numbers as Python's own.
 
@@ -53,6 +59,7 @@ class LearnerSettings:
             raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
         if not isinstance(keep_models, bool):
             raise TypeError(f"keep_models must be True or False, got {shown(keep_models)}")
+        check_preset(preset, PRESETS)
         hint = "leave it out to have it estimated"
         return LearnerSettings(
             seed=whole_number("seed", seed, least=0),
@@ -64,6 +71,7 @@ class LearnerSettings:
             draw=draw,
             complexity=complexity,
             keep_models=keep_models,
+            preset=preset,
         )
 
     def to_fields(self) -> dict[str, Any]:
@@ -99,12 +107,12 @@ def checked_space(space: object) -> Space:
     return space
 
 
-def checked_surrogate(model: object, shrink_inducing: object, space: Space) -> Surrogate:
-    """The surrogate that the model stands for; by default that of the space."""
+def checked_surrogate(model: object, shrink_inducing: object, space: Space, *, preset: str | None = None) -> Surrogate:
+    """The surrogate that the model stands for; by default that of the space, by the options of the preset."""
     if not isinstance(shrink_inducing, bool):
         raise TypeError(f"shrink_inducing must be True or False, got {shown(shrink_inducing)}")
     if model is None and not shrink_inducing:
-        return space.default_surrogate()
+        return space.default_surrogate(preset)
     if isinstance(model, Surrogate):
         if shrink_inducing:
             raise ValueError("shrink_inducing must be passed to the surrogate itself, got it beside a surrogate")
@@ -113,7 +121,8 @@ def checked_surrogate(model: object, shrink_inducing: object, space: Space) -> S
         raise TypeError(
             f"model must be a lobal.MixtureRegressor, such as lobal.MixtureRegressor(noise=0.1), got {shown(model)}"
         )
-    return space.surrogate_of(model, shrink_inducing=shrink_inducing)
+    mixture = MixtureRegressor(preset=preset) if model is None else model
+    return space.surrogate_of(mixture, shrink_inducing=shrink_inducing)
 
 
 def checked_path(path: object) -> Path:

@@ -43,16 +43,16 @@ class Space(ABC):
         """The points to choose from and the densities at them; may take a while."""
 
     @abstractmethod
-    def default_surrogate(self) -> Surrogate:
-        """The model that learns from labels of this space where the user names none."""
+    def default_surrogate(self, preset: str | None = None) -> Surrogate:
+        """The model that learns from labels of this space where the user names none, by the options of a preset."""
 
     def mixture_options(self) -> dict[str, Any]:
         """Options that a `MixtureRegressor` of this space has, unless the user gave them."""
         return {}
 
-    def surrogate_of(self, model: MixtureRegressor | None, *, shrink_inducing: bool = False) -> Surrogate:
+    def surrogate_of(self, model: MixtureRegressor, *, shrink_inducing: bool = False) -> Surrogate:
         """A surrogate that fits this model to the labels, or one to each of several outputs."""
-        mixture = clone(MixtureRegressor() if model is None else model)
+        mixture = clone(model)
         missing = {name: value for name, value in self.mixture_options().items() if getattr(mixture, name) is None}
         mixture.set_params(**missing)
         if self.outputs is None:
@@ -78,8 +78,8 @@ class ArraySpace(Space):
     def dimension(self) -> int:
         """d, the number of input columns."""
 
-    def default_surrogate(self) -> Surrogate:
-        return self.surrogate_of(None)
+    def default_surrogate(self, preset: str | None = None) -> Surrogate:
+        return self.surrogate_of(MixtureRegressor(preset=preset))
 
     def checked_validation(self, validation: UserInput) -> Validation:
         if not isinstance(validation, tuple | list) or len(validation) != 2:
@@ -312,7 +312,8 @@ class SavedSpace(Space):
         del seed
         return self._candidates
 
-    def default_surrogate(self) -> Surrogate:
+    def default_surrogate(self, preset: str | None = None) -> Surrogate:
+        del preset  # the surrogate has its options
         return self._surrogate
 
     def checked_validation(self, validation: UserInput) -> Validation:

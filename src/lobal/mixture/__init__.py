@@ -17,7 +17,8 @@ Start with `estimator.py` for users, `fit.py` for the wiring; the engines are in
 - `outliers.py`, `mixed_units.py`: labels that contradict the others, and many of them in other units
 - `robust_process.py`: predictions that outliers do not distort, by which they are found
 - `smoothness.py`: the smoothness by a comparison of kernels
-- `tuning_record.py`: the record of how settings were chosen before a fit
+- `tuning_record.py`: the record of how settings were chosen before a fit; `tuned_params.py`: these as options
+- `presets.py`: the paper's mixture in one word
 - `storage.py`: fitted models in files; `stored_checks.py`, `stored_options.py`: what such a file must hold
 - `progress.py`: training history and progress line
 """

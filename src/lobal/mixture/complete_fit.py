@@ -46,6 +46,7 @@ class CompleteFit(NamedTuple):
     history: list[Epoch]
     noise: float  # variance of a new label's noise, on average
     has_heavy_tails: bool  # whether the noise is Student's
+    tuned: MixtureSettings | None  # what tuning found, if all of it are options
 
 
 def given_noise(noise: Any) -> Any:  # noqa: ANN401 - an option, as a user gives it
@@ -69,6 +70,7 @@ def complete_fit(
     settings = mixture_settings(options, n=n, d=d, dimension=dimension, label_scale=label_scale)
     smoothness, density = _smoothness(data, settings, options, generator)
     settings, decisions = one_of("tuning", options["tuning"], TUNINGS)(data, settings, generator)
+    are_options = bool(decisions) and engine_options(options["engine"]).can_tune_once
     history: list[Epoch] = []
     with progress_display(options["verbose"], engine_options(options["engine"]).status) as show:
 
@@ -89,6 +91,7 @@ def complete_fit(
         history,
         label_scale**2 * fitted.noise,
         fitted.tail_noise is not None,
+        settings if are_options else None,
     )
 
 

@@ -30,6 +30,7 @@ class EngineOptions(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn s
     exact_by_default: ClassVar[bool]  # whether experts="auto" may mean exact experts
     chooses_kernel: ClassVar[bool]  # whether kernel="auto" is a choice, and not the Gaussian
     can_estimate_noise: ClassVar[bool]  # whether noise="estimate" is available
+    can_tune_once: ClassVar[bool]  # whether tuning="once" is available: all that tuning finds are options
 
     @abstractmethod
     def training(self, n: int, objective: str) -> TrainingSettings:

@@ -18,6 +18,7 @@ from lobal.core.arrays import as_column, resolve_device
 from lobal.core.checks import whole_number
 from lobal.core.dataset import LabelledSet
 from lobal.core.density import intrinsic_dimension
+from lobal.core.presets import check_preset, takes_preset
 from lobal.core.schema import read_from
 from lobal.core.superior_density import local_complexity
 from lobal.core.units import Units, stored_type, warn_of_unusable
@@ -28,6 +29,7 @@ from lobal.mixture.engine import EngineOptions
 from lobal.mixture.options import engine_options, misplaced, names_engine_options
 from lobal.mixture.outliers import left_out_labels, outliers_among, warn_of_outliers
 from lobal.mixture.prediction import LabelPrediction, in_label_units
+from lobal.mixture.presets import PRESETS
 from lobal.mixture.storage import (
     SavedModel,
     fitted_attributes,
@@ -38,11 +40,13 @@ from lobal.mixture.storage import (
     saved_model,
 )
 from lobal.mixture.stored_options import check_options
+from lobal.mixture.tuned_params import tuned_params
 from lobal.mixture.units import NoiseFunction, as_array, as_tensor, known_noise, label_units, labelled_set
 
 SMALLEST_TRAINING_SET = 10
 
 
+@takes_preset(PRESETS)
 class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A sparse mixture of Gaussian processes with a bandwidth for every place.
 
@@ -50,6 +54,8 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     labels. Bandwidths are in units of the inputs.
 
     Args:
+        preset (str or None): "paper" for the paper's mixture: Adam with the settings of Sec. 5.1, inducing points by
+            "svgd", `tuning="once"`. Options that are given beside it take the place of its own, an engine as a whole.
         bandwidths (list or None): Ascending factors sigma_l of the shared bandwidth, one per expert. By default seven
             around one, which a fit extends and trims to where they are used.
         shared_bandwidth (float, array or None): Sigma_E: a number, one width per column, or a positive definite matrix;
@@ -74,8 +80,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         engine (str or object): How the mixture is trained: "analytic" or `lobal.Analytic(...)`, in closed form; "adam"
             or `lobal.Adam(...)`, the paper's joint training. The objects hold the options of each engine.
         tuning (str): "off" uses the settings as they are, "fast" lets the fit adapt them, "full" compares trainings
-            before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine. The attribute `tuning_`
-            holds the decisions.
+            before the fit: Algorithm 2 under Adam, a grid of gates under the analytic engine. "once", under Adam, is
+            "full" that a campaign does at its first step only, as in Algorithm 1: later steps keep what it found and
+            Sigma_E. The attribute `tuning_` holds the decisions, and under Adam `tuned_params_` the options found.
         noise (float, callable, "estimate", "heavy_tails" or None): Variance of the label noise, if known: a number or a
             function of the inputs. By default a constant is learned. "estimate" lets it vary over the inputs if
             leave-one-out residuals do, at the cost of a second fit. Errors that the model is not aware of count as
@@ -106,6 +113,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def __init__(
         self,
         *,
+        preset: Literal["paper"] | None = None,
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
@@ -117,7 +125,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         inducing: str = "auto",
         gate_bandwidth: ArrayLike | None = None,
         engine: Literal["analytic", "adam"] | EngineOptions = "analytic",
-        tuning: Literal["off", "fast", "full"] = "fast",
+        tuning: Literal["off", "fast", "full", "once"] = "fast",
         noise: float | NoiseFunction | Literal["estimate", "heavy_tails"] | None = None,
         scale: float | None = None,
         objective: Literal["elbo", "mse"] = "elbo",
@@ -130,6 +138,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
+        self.preset = preset
         self.bandwidths = bandwidths
         self.shared_bandwidth = shared_bandwidth
         self.anisotropic = anisotropic
@@ -155,9 +164,17 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> "MixtureRegressor":  # noqa: ANN401 - values of any option
-        """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then."""
+        """Set options, those of the engine as `engine__name`; an engine given by name becomes an object then.
+
+        Another preset sets all of its options, except for those that are given with it; None sets them to their
+        defaults.
+        """
         if message := misplaced(params):
             raise ValueError(message)
+        own = {name for options in PRESETS.values() for name in options}
+        if own - params.keys() and params.get("preset", self.preset) != self.preset:
+            of_preset = type(self)(preset=params["preset"]).get_params(deep=False)
+            params = {name: of_preset[name] for name in own} | params
         is_nested = any(key.startswith("engine__") for key in params)
         if isinstance(self.engine, str) and "engine" not in params and is_nested:
             self.engine = engine_options(self.engine)
@@ -200,6 +217,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Warns:
             OutlierWarning: Labels contradict the others, as those in other units do; `outliers_` has their rows.
         """
+        check_preset(self.preset, PRESETS)
         inputs, y = checked_data(self, X, y, ensure_min_samples=SMALLEST_TRAINING_SET)
         generator = torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
         labels = np.asarray(y, dtype=np.float64)
@@ -214,7 +232,9 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         fitted = complete_fit(data, self.get_params(deep=False), generator, **measured)
         self.mixture_, self.noise_model_, errors = fitted[:3]
         self.validation_error_, self.validation_standard_error_, self.calibration_ = errors
-        self.smoothness_, self.density_, self.tuning_, self.history_, self.noise_, self.heavy_tails_ = fitted[3:]
+        self.smoothness_, self.density_, self.tuning_, self.history_, self.noise_, self.heavy_tails_ = fitted[3:-1]
+        tuned = fitted.tuned
+        self.tuned_params_ = {} if tuned is None else tuned_params(self.mixture_, tuned, self.input_units_)
         self.scale_ = self.label_scale_**2 * float(self.mixture_.experts.hyperparameters.scale)
         if test_inputs is not None and validation is None and self.validation_standard_error_ is not None:
             deviation = self._uncalibrated(self._inputs(test_inputs)).std

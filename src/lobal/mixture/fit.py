@@ -49,11 +49,13 @@ def untuned_settings(_: TrainingData, settings: MixtureSettings, __: torch.Gener
 
 # How settings are chosen before a fit. "off": the ladder as it is and, for the ordinal gate, the middle one of its
 # widths. "fast": left to the fit; under the analytic engine a pilot finds ladder, gate width and noise, under Adam it
-# is the same as "off". "full": trainings are compared, by Algorithm 2 under Adam, on a grid of gates otherwise.
+# is the same as "off". "full": trainings are compared, by Algorithm 2 under Adam, on a grid of gates otherwise. "once":
+# the same, under Adam, but in a campaign at its first step only.
 TUNINGS: dict[str, Tune] = {
     "off": untuned_settings,
     "fast": lambda _, settings, __: Tuned(settings, []),
     "full": tuned_settings,
+    "once": tuned_settings,
 }
 
 

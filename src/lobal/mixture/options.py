@@ -22,7 +22,7 @@ from lobal.mixture.units import as_tensor
 
 Arguments = ParamSpec("Arguments")
 
-AUTO = "auto"
+AUTO, ONCE = "auto", "once"
 OBJECTIVES = {"elbo": "elbo", "mse": "mse"}
 
 N_INDUCING = MixtureSettings.n_inducing  # the default of sparse experts
@@ -41,7 +41,7 @@ def mixture_settings(
     engine, bandwidths, inducing = engine_options(options["engine"]), options["bandwidths"], options["inducing"]
     may_be_exact = engine.exact_by_default and options["n_inducing"] is None and not options["exchange"]
     exact = are_exact(options["experts"], n, d, by_default=may_be_exact)
-    _check_effect(engine, options["noise"], exact=exact)
+    _check_effect(engine, options, exact=exact)
     if inducing != "auto":
         checked_parameters(inducing, d, {})
 
@@ -101,8 +101,11 @@ def misplaced(options: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _check_effect(engine: EngineOptions, noise: object, *, exact: bool) -> None:
+def _check_effect(engine: EngineOptions, options: Mapping[str, Any], *, exact: bool) -> None:
     """Raise an error for options that the engine cannot use."""
+    noise = options["noise"]
+    if options["tuning"] == ONCE and not engine.can_tune_once:
+        raise ValueError(f"tuning={ONCE!r} needs the Adam engine, got {engine!r}; use tuning='full', or engine='adam'")
     if isinstance(noise, str) and not engine.can_estimate_noise:
         raise ValueError(
             f"noise={noise!r} needs the analytic engine, got {engine!r}; use engine='analytic', or give the noise as a "

@@ -42,6 +42,7 @@ ATTRIBUTES = (
     "heavy_tails_",
     "outliers_",
     "input_units_",
+    "tuned_params_",
 )
 # Those that files of earlier versions do not have.
 LATER: dict[str, Any] = {
@@ -49,6 +50,7 @@ LATER: dict[str, Any] = {
     "heavy_tails_": False,
     "outliers_": [],
     "input_units_": None,
+    "tuned_params_": {},
 }
 # Attributes that are parts of their own in a `SavedModel`, in its order.
 PARTS = ("history_", "tuning_", "mixture_", "density_", "noise_model_", "calibration_")

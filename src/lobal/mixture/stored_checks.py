@@ -17,6 +17,7 @@ from lobal.core.superior_density import local_complexity
 from lobal.experts.svgp import COVARIANCES
 from lobal.mixture.model import Mixture
 from lobal.mixture.noise import NoiseModel
+from lobal.mixture.tuned_params import check_tuned_params
 
 LARGEST_LOG = 200.0  # of variances
 NOISE_LOGS = ("lowest", "highest", "mean")
@@ -54,6 +55,7 @@ FIELDS = table(
     outliers_=list_of(whole()),
     input_units_=optional(list_of(list_of(real(-FINITE, FINITE)), 2)),
     tuning=text(),
+    tuned_params_=check_tuned_params,
 )
 
 

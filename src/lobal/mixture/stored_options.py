@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from lobal.core.presets import check_preset
 from lobal.core.schema import flag, list_of, optional, positive, real, table, text, whole
 from lobal.mixture.checks import one_of
 from lobal.mixture.complete_fit import NOISES
 from lobal.mixture.fit import TUNINGS
 from lobal.mixture.options import engine_options, mixture_settings
+from lobal.mixture.presets import PRESETS
+from lobal.mixture.tuned_params import width
 
 LABELS = 64  # of the fit that is imagined; no option depends on their number
 
@@ -29,22 +32,13 @@ def _smoothness(value: object, name: str) -> None:
         positive(words=(float("inf"),))(value, name)
 
 
-def _width(value: object, name: str) -> None:
-    """A number, one for each column, or a matrix."""
-    if isinstance(value, list):
-        for place, entry in enumerate(value):
-            _width(entry, f"{name}[{place}]")
-    else:
-        real()(value, name)
-
-
 OPTIONS = table(
     {
         **dict.fromkeys(("anisotropic", "refit", "exchange", "verbose"), flag),
         "intrinsic_dimension": real(1e-6, 1e6, words=(None,)),
         "bandwidths": optional(list_of(positive())),
         "column_groups": optional(list_of(whole())),
-        **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(_width)),
+        **dict.fromkeys(("shared_bandwidth", "gate_bandwidth"), optional(width)),
         "noise": _noise,
         "scale": positive(words=(None,)),
         "smoothness": _smoothness,
@@ -61,6 +55,7 @@ def check_options(options: Mapping[str, Any], *, d: int) -> None:
         ValueError, TypeError: an option is out of range, of the wrong kind, or has no effect.
     """
     OPTIONS(options, "options")
+    check_preset(options["preset"], PRESETS)
     dimension = options["intrinsic_dimension"] or float(d)
     with np.errstate(all="ignore"):  # what comes out is checked
         mixture_settings({**options, "device": None}, n=LABELS, d=d, dimension=dimension, label_scale=1.0)

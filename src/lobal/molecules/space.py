@@ -302,9 +302,9 @@ class MoleculePool(Space):
         del seed
         return self._candidates
 
-    def default_surrogate(self) -> Surrogate:
+    def default_surrogate(self, preset: str | None = None) -> Surrogate:
         """A mixture of force fields."""
-        return ForceFieldSurrogate(ForceFieldSettings(device=self.device))
+        return ForceFieldSurrogate(ForceFieldSettings(preset=preset, device=self.device))
 
     def checked_validation(self, validation: Any) -> Validation:  # noqa: ANN401 - a trajectory, or a pair of arrays
         """A trajectory with energies and forces, or a pair of positions and labels, that follow p_X.

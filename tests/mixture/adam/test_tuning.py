@@ -17,6 +17,7 @@ from lobal.mixture.fit import fit_mixture, tuned_settings
 from lobal.mixture.model import FittedMixture
 from lobal.mixture.settings import MixtureSettings
 from lobal.mixture.tuning_record import Decision, Trial, Tuned, decisions_as_json, decisions_from_json
+from tests.estimator_setting import FEW_CANDIDATES
 from tests.mixture.adam.test_training import sample
 
 LADDER = 2.0 ** torch.arange(-3, 4).double()
@@ -47,17 +48,8 @@ def validation_error(fitted: FittedMixture, validation: LabelledSet) -> float:
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """One candidate a decision, so that what matters comes soon."""
-    for name in (
-        "HYPERPARAMETER_RATES",
-        "BATCHES",
-        "GATE_SCALES",
-        "GATE_RATES",
-        "PENALTIES",
-        "GATE_NOISES",
-        "SPARSITIES",
-    ):
-        monkeypatch.setattr(adam_tuning, name, ())
-    monkeypatch.setattr(adam_tuning, "LEARNING_RATES", (0.1,))
+    for name, few in FEW_CANDIDATES.items():
+        monkeypatch.setattr(adam_tuning, name, few)
 
 
 @pytest.fixture(scope="module")

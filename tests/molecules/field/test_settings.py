@@ -25,6 +25,7 @@ SETTINGS = ForceFieldSettings(bandwidths=(0.25, 0.5, 1.0), inducing=15, anisotro
         ({"anisotropy_size": 0}, "anisotropy_size must be at least 1, got 0"),
         ({"anisotropy_folds": -1}, "anisotropy_folds must be at least 1"),
         ({"gate_inducing": 0}, "gate_inducing must be at least 1"),
+        ({"preset": "thesis"}, r"preset must be None or one of \['paper'\], got 'thesis'"),
     ],
 )
 def test_wrong_settings_are_refused(changed: dict[str, Any], message: str) -> None:
@@ -52,3 +53,16 @@ def test_settings_of_the_first_version_are_read() -> None:
         gate_scales=(0.5,),
     )
     assert ForceFieldSettings.from_fields(before | {"anisotropic": False}).anisotropy is None
+
+
+def test_the_preset_sets_what_the_paper_sets_and_options_beside_it_win() -> None:
+    ladder = (0.5946, 0.8409, 1.1892, 1.6818, 2.3784, 3.3636, 4.7568, 6.7272)  # 2^(-5/4 + j/2), j = 1 ... 8
+    paper = ForceFieldSettings(preset="paper", device="cpu")
+    assert paper.bandwidths == pytest.approx(ladder, abs=1e-4)
+    assert (paper.anisotropy, paper.anisotropy_size, paper.inducing) == ("free", 128, None)
+    assert (paper.noise, paper.gate_inducing, paper.labels, paper.kernel) == (1e-9, 1024, "both", "gaussian")
+    spelt_out = {**asdict(paper), "preset": None}
+    assert asdict(ForceFieldSettings(**spelt_out)) == spelt_out
+    assert ForceFieldSettings(preset="paper", anisotropy="tied").anisotropy == "tied"
+    assert replace(paper, gate_inducing=64).gate_inducing == 64
+    assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(paper)))) == paper

@@ -60,6 +60,7 @@ class Adam(EngineOptions):
     exact_by_default: ClassVar[bool] = False
     chooses_kernel: ClassVar[bool] = False
     can_estimate_noise: ClassVar[bool] = False
+    can_tune_once: ClassVar[bool] = True
 
     sparsity: int = 2
     penalty: float | None = None

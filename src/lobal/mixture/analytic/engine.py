@@ -45,6 +45,7 @@ class Analytic(EngineOptions):
     exact_by_default: ClassVar[bool] = True
     chooses_kernel: ClassVar[bool] = True
     can_estimate_noise: ClassVar[bool] = True
+    can_tune_once: ClassVar[bool] = False
 
     gate_scale: float = GATE_SCALE
     penalty: float | None = None

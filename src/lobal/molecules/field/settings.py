@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, final
 
+from lobal.core.presets import Presets, check_preset, takes_preset
 from lobal.core.schema import Check, flag, list_of, optional, positive, table, text, whole
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import radial_kernel_named
@@ -13,6 +14,20 @@ from lobal.molecules.field.radial import radial_kernel_named
 # sigma_l by Sigma_E: half octaves. Sigma_E suits some hundred configurations, and more ask for less: 0.5 at 2048.
 BANDWIDTHS = tuple(2.0 ** (0.5 * step) for step in range(-5, 3))
 ANISOTROPIES = ("tied", "free")
+# The paper's force field, Sec. 5.2, as far as there are options for it. Its gate is another one, trained jointly.
+PRESETS: Presets = {
+    "paper": {
+        "labels": "both",
+        "kernel": "gaussian",
+        "mixture": True,
+        "inducing": None,  # dense experts
+        "bandwidths": tuple(2.0 ** (-1.25 + 0.5 * j) for j in range(1, 9)),  # sigma_j
+        "noise": 1e-9,  # for stability
+        "anisotropy": "free",  # one entry of Sigma_E for every interatomic distance
+        "anisotropy_size": 128,  # inducing configurations of the sparse process that Sigma_E is trained with
+        "gate_inducing": 1024,
+    }
+}
 GATE = ("inducing", "widths", "scales")  # entries of version 0.1.0
 # Entries of files; `ForceFieldSettings` checks the rest.
 _WORD, _NUMBER, _LADDER = optional(text()), whole(1), list_of(positive())
@@ -20,7 +35,7 @@ _SHARED: dict[str, Check] = {"kernel": text(), "mixture": flag, "bandwidths": _L
 FIELDS = table(
     {},
     **_SHARED,
-    **dict.fromkeys(("labels", "anisotropy", "device"), _WORD),
+    **dict.fromkeys(("preset", "labels", "anisotropy", "device"), _WORD),
     inducing=optional(_NUMBER),
     **dict.fromkeys(("anisotropy_size", "anisotropy_folds", "gate_inducing"), _NUMBER),
     **dict.fromkeys(("gate_widths", "gate_scales"), _LADDER),
@@ -40,11 +55,14 @@ EARLIER_FIELDS = table(
 
 
 @final
+@takes_preset(PRESETS)
 @dataclass(frozen=True, kw_only=True)
 class ForceFieldSettings:
     """How a force field is learned.
 
     Args:
+        preset: "paper" for ladder, anisotropy, noise and number of the gate's inducing configurations of the paper's
+            experiment. Options that are given beside it take the place of its own.
         labels: "forces", "energies" or "both"; None for forces, or energies where there are no forces.
         kernel: "gaussian" or "matern52".
         mixture: mix experts of all bandwidths by a gate. Otherwise the one of least leave-one-out error is taken, or
@@ -63,6 +81,7 @@ class ForceFieldSettings:
         device: "cpu", "cuda", "cuda:N" or "auto"; None for the CPU.
     """
 
+    preset: str | None = None
     labels: str | None = "both"
     kernel: str = "gaussian"
     mixture: bool = True
@@ -78,6 +97,7 @@ class ForceFieldSettings:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        check_preset(self.preset, PRESETS)
         radial_kernel_named(self.kernel)
         if self.labels is not None:
             Labels.named(self.labels)
