@@ -212,7 +212,7 @@ def test_after_ctrl_c_at_some_lines_a_campaign_goes_on_as_its_folder_does(name: 
         shutil.copytree(tmp_path / "begun", folder)
         with ActiveLearner.load(folder) as learner:
             with contextlib.suppress(KeyboardInterrupt):
-                interrupt(lambda: work(learner))  # noqa: B023
+                interrupt(lambda: work(learner))
             assert state_of(ActiveLearner.read(folder)) == state_of(learner)
             label_rows(learner, learner.ask(2))
             assert state_of(ActiveLearner.read(folder)) == state_of(learner)
