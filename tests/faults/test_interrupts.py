@@ -58,6 +58,7 @@ WORKS: dict[str, Callable[[ActiveLearner], Any]] = {
     "tell others": lambda active: active.tell([50, 51], [1.0, 2.0]),
     "expect": lambda active: active.expect([50, 51]),
     "give up": lambda active: active.give_up(),
+    "undo": lambda active: active.undo(),
     "run": lambda active: active.run(label, sizes=[16], points_per_call=1),
 }
 

@@ -1,6 +1,7 @@
 """Threads that share a learner: every label is there once."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,35 @@ def test_labels_told_from_four_threads_are_all_there(tmp_path: Path, monkeypatch
         assert np.array_equal(each.labelled.y, labels)
         assert len(each.pending) == 0
     counted("labels from threads", n)
+
+
+def calls_of(work: Callable[[], None]) -> int:
+    """How many functions are called, those written in C as well."""
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_label_takes_as_much_work_among_many_points_as_among_few(tmp_path: Path) -> None:
+    """So that the time of all labels is linear in their number."""
+    work = []
+    for n in (100, 1000):
+        pool = Pool(np.linspace(0.0, 1.0, n)[:, None], density=np.ones(n))
+        options = {"model": NearestSurrogate(), "intrinsic_dimension": 1.0, "path": tmp_path / str(n)}
+        with ActiveLearner(pool, **options) as active:
+            active.expect(np.arange(n))
+            active.tell(np.arange(n // 2), np.ones(n // 2))
+            work.append(calls_of(lambda: active.tell(n - 1, 1.0)))  # noqa: B023
+    assert work[1] < 1.2 * work[0]
 
 
 def test_threads_that_ask_tell_expect_and_look_leave_a_campaign_that_loads(tmp_path: Path) -> None:

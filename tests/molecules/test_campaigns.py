@@ -1,5 +1,6 @@
 """Campaigns of force fields: the learner over a pool of molecules."""
 
+import contextlib
 import itertools
 import json
 import multiprocessing
@@ -21,6 +22,8 @@ from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import read_trajectory
 from lobal.molecules.space import MoleculePool
 from lobal.molecules.surrogate import ForceFieldSurrogate
+from tests.faults.setting import state_of
+from tests.faults.test_interrupts import InterruptedAt
 from tests.learner_setting import DRAWS_AS_RECORDED
 from tests.molecules.setting import morse_potential, water
 
@@ -189,3 +192,29 @@ def test_killed_at_any_instant_a_campaign_asks_for_the_same_rows(tmp_path: Path)
         go_on(folder)
         assert state(folder) == expected
     assert kills > 15
+
+
+# Interrupts.
+
+
+def label_rows(learner: ActiveLearner, rows: np.ndarray) -> None:
+    learner.tell(rows, oracle(POOL.R[torch.from_numpy(rows)].numpy()))
+
+
+@pytest.mark.parametrize("name", ["ask", "tell"])
+def test_after_ctrl_c_at_some_lines_a_campaign_goes_on_as_its_folder_does(name: str, tmp_path: Path) -> None:
+    with begun(tmp_path / "begun", MoleculePool(POOL.at(slice(24)))) as learner:
+        learner.run(oracle, sizes=[10])
+        learner.ask(2)
+    work = {"ask": lambda each: each.ask(3), "tell": lambda each: label_rows(each, each.pending)}[name]
+    for place in itertools.count(step=29):
+        folder, interrupt = tmp_path / str(place), InterruptedAt(place)
+        shutil.copytree(tmp_path / "begun", folder)
+        with ActiveLearner.load(folder) as learner:
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupt(lambda: work(learner))
+            assert state_of(ActiveLearner.read(folder)) == state_of(learner)
+            label_rows(learner, learner.ask(2))
+            assert state_of(ActiveLearner.read(folder)) == state_of(learner)
+        if interrupt.lines <= place:
+            break

@@ -48,6 +48,7 @@ UserInput: TypeAlias = Any  # whatever a user passes: numbers, lists, arrays, fr
 Batch: TypeAlias = Any  # points as a user knows them: row numbers, inputs, or a table of named columns
 IsKnown: TypeAlias = Callable[[tuple[float, ...]], bool]  # whether recorded inputs are those of a point
 Points: TypeAlias = tuple[list[int], Float[ndarray, "_ d"]]  # candidate numbers and recorded inputs
+Pending: TypeAlias = Callable[[], Points]  # looks through all points, so it is called where it is needed only
 
 
 class Metric(NamedTuple):
@@ -142,7 +143,7 @@ class Candidates(ABC):
             ValueError: a point is not one of the space.
         """
 
-    def locate_among(self, batch: UserInput, pending: Points, is_known: IsKnown) -> Points:
+    def locate_among(self, batch: UserInput, pending: Pending, is_known: IsKnown) -> Points:
         """The same, where points that are not known and nearly equal pending ones may be taken for these."""
         del pending, is_known
         return self.locate(batch)

@@ -19,7 +19,7 @@ from numpy import ndarray
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric, Points, UserInput
+from lobal.active.candidates import ArrayCandidates, Candidates, IsKnown, Metric, Pending, Points, UserInput
 from lobal.active.feasible_points import moved as moved_points
 from lobal.active.frames import Table, as_table, columns_of, is_table
 from lobal.active.output_models import OutputModels
@@ -124,9 +124,9 @@ class SearchCandidates(Candidates):
     # Points of users.
 
     def locate(self, batch: UserInput) -> Points:
-        return self.locate_among(batch, ([], np.empty((0, self.n_columns))), lambda _: False)
+        return self.locate_among(batch, lambda: ([], np.empty((0, self.n_columns))), lambda _: False)
 
-    def locate_among(self, batch: UserInput, pending: Points, is_known: IsKnown) -> Points:
+    def locate_among(self, batch: UserInput, pending: Pending, is_known: IsKnown) -> Points:
         """Points of a table by their labels or values, others by their values; those nearly pending are these."""
         if not is_table(batch):
             rows = self._finder.labelled(batch)
@@ -136,14 +136,15 @@ class SearchCandidates(Candidates):
             return [], np.empty((0, self.n_columns))
         codes = self.region.codes(found.columns)
         if not self.is_box:
-            rows = self._finder.of(codes, found.labels, pending[0])
+            rows = self._finder.of(codes, found.labels, pending()[0])
             return rows, self.codes[rows]
-        near = nearest_within(self.region, codes, pending[1], SLACK)
+        waiting = pending()
+        near = nearest_within(self.region, codes, waiting[1], SLACK)
         near[[is_known(tuple(row)) for row in codes.tolist()]] = -1
-        codes = self._recognised(codes, near, pending)
+        codes = self._recognised(codes, near, waiting)
         self.region.check(codes[near < 0], slack=SLACK)
         numbers = self._tree.query(self.region.inputs(codes))[1]
-        numbers[near >= 0] = np.array([*pending[0], 0])[near[near >= 0]]
+        numbers[near >= 0] = np.array([*waiting[0], 0])[near[near >= 0]]
         return numbers.tolist(), codes
 
     def _recognised(self, codes: Float[ndarray, "n v"], near: Int[ndarray, " n"], pending: Points) -> ndarray:

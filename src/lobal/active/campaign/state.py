@@ -80,8 +80,9 @@ class CampaignState:
     def locate(self, batch: UserInput) -> Points:
         """Points as a user gives them; those that nearly equal pending ones may be these."""
         ledger, is_box = self.ledger, self.candidates.is_box
-        pending = self.points(ledger.pending)
-        return self.candidates.locate_among(batch, pending, lambda x: is_box and ledger.number(-1, x) is not None)
+        return self.candidates.locate_among(
+            batch, lambda: self.points(ledger.pending), lambda x: is_box and ledger.number(-1, x) is not None
+        )
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """Points by number, as a user knows them."""
