@@ -50,7 +50,7 @@ def check_files(paths: Sequence[Path]) -> None:
     """Raise a FileNotFoundError if one of the files to read is not there."""
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            raise FileNotFoundError(f"there is no file {path}; check the name")
 
 
 def whole_numbers(text: str) -> list[int]:

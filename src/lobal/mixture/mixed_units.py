@@ -8,8 +8,8 @@ if
 - hardly any labels are between the predictions and these times the factor, as they would with heavy tails, and
 - they are scattered among the others. Where a function is harder to predict than elsewhere, they would be neighbours.
 
-Labels of which only a few are there yet are predicted too badly for that. A few of them may still be in other units, if
-all labels have one sign and the sizes of these are apart from those of the others by more than these span.
+A few labels are predicted too badly for that. If all have one sign, some are in other units as well if their sizes
+are apart from those of the others by more than these span.
 """
 
 from typing import NamedTuple
@@ -119,9 +119,9 @@ def labels_in_other_units(X: Float[ndarray, "n d"], y: Float[ndarray, " n"]) -> 
     spread = X.std(axis=0)
     places = X / np.where(spread > 0.0, spread, 1.0)
     predicted = robust_prediction(X, y, places)
-    rows = in_other_units(predicted, y, places, np.zeros(len(y)))
-    if not len(rows):
-        few = apart_in_size(y)
-        factor = common_factor(y[few], predicted.all.mean[few])
-        rows = np.flatnonzero(few) if factor is not None and is_scattered(few, places) else rows
+    few = apart_in_size(y)
+    if common_factor(y[few], predicted.all.mean[few]) is not None and is_scattered(few, places):
+        rows = np.flatnonzero(few)
+    else:
+        rows = in_other_units(predicted, y, places, np.zeros(len(y)))
     return OtherUnits(rows, float(np.median(y[rows] / predicted.all.mean[rows]))) if len(rows) else none
