@@ -415,7 +415,9 @@ def test_json_that_describes_no_space_is_refused(change: dict[str, Any], message
     with pytest.raises(ValueError, match=message):
         lobal.SearchSpace.from_json(fields)
     (tmp_path / "space.json").write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match="is not a search space that lobal saved"):
+    with pytest.raises(
+        ValueError, match=r"space.json' is not a search space: .*; see docs/search_space.md for an example"
+    ):
         lobal.SearchSpace.from_json(tmp_path / "space.json")
 
 

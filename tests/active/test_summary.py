@@ -29,7 +29,7 @@ def test_all_is_said_in_words() -> None:
     assert KNOWN.sentences(target="hardness", unit="HV") == [
         "200 labels, 5 pending since 2024-05-17 09:30 UTC, 3 failed.",
         "Predictions of hardness are off by 0.123 ± 0.011 HV (root mean square, leave-one-out).",
-        "The error is falling as n^-0.6 ± 0.1 with n labels.",
+        "The error is falling: 0.0809 ± 0.0067 HV is expected with 400 labels (as n^-0.6 ± 0.1 with n labels).",
         "The noise of hardness has a standard deviation of 0.05 HV.",
         "Following the local complexity is expected to save 20% ± 15% of the labels.",
         "Nothing speaks for stopping yet.",
@@ -116,3 +116,6 @@ def test_every_output_has_its_error_with_its_unit() -> None:
         "Predictions of strength are off by 1.50 ± 0.10 MPa (root mean square, leave-one-out).",
         "Predictions of cost are off by 20 (root mean square, leave-one-out).",
     ]
+    assert sentences[3].startswith(
+        "The error is falling: 34% less, of all outputs together, is expected with 400 labels"
+    )

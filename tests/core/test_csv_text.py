@@ -61,8 +61,11 @@ def test_a_cell_of_several_lines_counts_as_such(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("a,b;c\n1,2;3\n", r"a\.csv may be separated by commas or semicolons; pass --sep ',' or --sep ';', or save"),
-        ("x\n25,14\n", r"line 2 of .* has 2 cells, the header has 1; .* decimal marks there, pass --sep ';' --decimal"),
-        ("x,y\n1,2,3\n", r"line 2 of .*a\.csv has 3 cells, the header has 2; correct it or leave it out"),
+        ("x\n25,14\n", r"a\.csv has 1 cell, but line 2 has 2; .* decimal marks there, pass --sep ';' --decimal"),
+        ("x,y\n1,2,3\n", r"the header of .*a\.csv has 2 cells, but line 2 has 3; correct them or leave them out"),
+        ("x;y\n1\n2;3\n4\n", r"has 2 cells, but line 2 has 1, line 4 has 1; correct them or leave them out"),
+        ("x;y\n1\t2\n3;4\n", r"line 2 has 1; separate their cells by semicolons, as in the header, not by tabs"),
+        ("Order 17;\nx;y\n1;2\n", r"got '' for column 2 in Order 17, ; if there are lines above the names .* delete"),
         ("a;b;a\n1;2;3\n", r"needs a name of its own, got 'a' for column 1 and 3 in a, b, a"),
         ("a;;c\n1;2;3\n", r"needs a name of its own, got '' for column 2 in a, , c"),
         (b"x,y\n1,\x00\n", r"a\.csv has a NUL character in line 2: .*save it as UTF-8 or pass its --encoding"),

@@ -7,6 +7,10 @@ COLUMNS = {
     "x": np.array([1.0, 2.0, 3.0]),
     "y": np.array([3, 2, 1]),
     "s": np.array(["a", "b", "a"], dtype=object),
+    "flow rate, l/h": np.array([1.0, 2.0, 3.0]),
+    "in": np.array([1.0, 2.0, 3.0]),
+    "q": np.array([1.0, 1.0, 1.0]),
+    "q0_": np.array([1.0, 1.0, 1.0]),
 }
 
 
@@ -29,6 +33,8 @@ COLUMNS = {
         ("abs(x - 2) + sqrt(y) + exp(0) + log(x) > 2.5", [True, True, True]),
         ("-x + +y > 0", [True, False, False]),
         ("log(x - 2.5) < 0", [False, False, True]),
+        ("`flow rate, l/h` < 2.5 and `y` > 1", [True, True, False]),
+        ("q + q0_ + `in` < 5", [True, True, False]),
     ],
 )
 def test_expressions_hold_where_they_should(text: str, expected: list[bool]) -> None:
@@ -95,3 +101,25 @@ def test_linear_equalities_are_found() -> None:
 
 def test_names_are_those_of_variables() -> None:
     assert Expression("max(x, y) <= log(z)").names == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("flow = 3", "the constraint 'flow = 3' cannot be read; write == where both sides are to be equal"),
+        (
+            "flow rate <= 3",
+            "cannot be read; write it as 'x1 [+] x2 <= 100', and names with spaces or signs in backticks",
+        ),
+        ("`flow rate` % 2 <= 3", "'`flow rate` % 2' in the constraint '`flow rate` % 2 <= 3' must be built of names"),
+    ],
+)
+def test_what_is_often_written_wrongly_is_corrected(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Expression(text)
+
+
+def test_names_in_backticks_are_names() -> None:
+    expression = Expression("`Chrom %` + `Nickel %` + c == 100")
+    assert sorted(expression.names) == ["Chrom %", "Nickel %", "c"]
+    assert [*expression.equalities()] == [Linear({"Chrom %": 1.0, "Nickel %": 1.0, "c": 1.0}, -100.0)]

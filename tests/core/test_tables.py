@@ -98,7 +98,7 @@ def test_identifiers_are_whole_or_text_and_never_missing() -> None:
         ("x,x\n1,2\n", "name of its own, got 'x'"),
         ("x,\n1,2\n", "name of its own, got ''"),
         ("0.5,1.5\n1,2\n", "first line .* got 0.5, 1.5"),
-        ("x,y\n1,2\n3\n", "line 3 of .* has 1 cells, the header has 2"),
+        ("x,y\n1,2\n3\n", "the header of .* has 2 cells, but line 3 has 1; correct them"),
     ],
 )
 def test_a_csv_file_that_is_no_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -136,3 +136,35 @@ def test_a_column_of_text_has_not_a_single_number() -> None:
     columns = {"text": ["a", "", "n/a"], "mixed": ["a", "1"], "gaps": ["", "n/a"], "numbers": [1.0, 2.0]}
     made = Table(source="table.csv", columns={name: np.array(values) for name, values in columns.items()})
     assert [name for name in columns if made.is_text(name)] == ["text"]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.CSV"])
+def test_text_is_read_whatever_its_name_says_of_separators(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x;y\n1,5;2\n")
+    assert read_table(tmp_path / name).numbers("x").tolist() == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("Probe,Härte HV\nA,1\n", "härte  hv", r"its columns are Probe, Härte HV; did you mean 'Härte HV'\?"),
+        ("Probe,Haerte HV\nA,1\n", "Härte HV", r"did you mean 'Haerte HV'\?"),
+        ("Probe,mass\nA,1\n", "Härte HV", "its columns are Probe, mass$"),
+        (
+            "Order 17\nProbe;HV\nA;1\n",
+            "HV",
+            "its columns are Order 17; if there are lines above the names .* delete them",
+        ),
+        ('"Probe;HV"\n"A;1,5"\n', "HV", "each of its lines is a single cell in quotes: save it anew, with its columns"),
+    ],
+)
+def test_a_column_that_is_not_there_is_compared_with_those_that_are(
+    tmp_path: Path, text: str, name: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        csv_table(tmp_path, text).column(name)
+
+
+def test_a_name_to_write_to_must_be_one_of_the_formats(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"end in one of \.csv, \.xlsx, \.parquet, got 'a\.txt'; choose such a name"):
+        table_content({"x": np.zeros(2)}, tmp_path / "a.txt")

@@ -131,3 +131,11 @@ def test_without_openpyxl_a_workbook_names_the_extra(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ValueError, match=r"need openpyxl: pip install 'lobal\[tables\]', or use CSV"):
         read_table(tmp_path / "a.xlsx")
+
+
+def test_a_title_above_the_names_of_the_columns_is_to_be_deleted(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", a=[["Order 17"], [None], ["Probe", "HV"], ["A", 300]])
+    with pytest.raises(
+        ValueError, match=r"a\.xlsx has 1 cell, but line 3 has 2, line 4 has 2; if there are lines above"
+    ):
+        read_table(path)

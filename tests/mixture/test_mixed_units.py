@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 import lobal
-from lobal.mixture.mixed_units import common_factor, in_other_units, is_gap, is_scattered, labels_in_other_units
+from lobal.mixture.mixed_units import (
+    apart_in_size,
+    common_factor,
+    in_other_units,
+    is_gap,
+    is_scattered,
+    labels_in_other_units,
+)
 from lobal.mixture.robust_process import Predicted, robust_prediction
 from tests.estimator_setting import patch, quick, truth
 
@@ -90,6 +97,33 @@ def test_labels_in_one_unit_are_not_named(n: int) -> None:
         rng = np.random.default_rng(seed)
         X = rng.random((n, 2))
         assert [kind for kind, y in named(rng, X).items() if len(found(X, y))] == []
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.01, 100.0])
+def test_a_few_of_labels_that_are_predicted_badly_are_found_by_their_size(factor: float) -> None:
+    X = inputs(60, d=4)
+    y = 300.0 + 80.0 * np.random.default_rng(3).uniform(-1.0, 1.0, 60)
+    assert len(labels_in_other_units(X, y).rows) == 0
+    y[[7, 30, 51]] *= factor
+    assert len(found(X, y)) == 0
+    assert set(labels_in_other_units(X, y).rows) == {7, 30, 51}
+
+
+def test_sizes_are_apart_by_more_than_the_others_span() -> None:
+    y = np.array([1.0, 2.0, 4.0, 17.0, 18.0])
+    assert apart_in_size(y).tolist() == [False, False, False, True, True]
+    assert apart_in_size(-y).tolist() == [False, False, False, True, True]
+    assert not apart_in_size(np.array([1.0, 2.0, 4.0, 15.0, 16.0])).any()
+    assert not apart_in_size(np.array([1.0, 1.1, 1.2, 3.0])).any()
+    assert not apart_in_size(np.array([-1.0, 1.1, 1.2, 30.0])).any()
+
+
+@pytest.mark.parametrize("n", [40, 120])
+def test_labels_in_one_unit_are_not_found_by_their_size(n: int) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.random((n, 2))
+        assert [kind for kind, y in named(rng, X).items() if len(labels_in_other_units(X, y).rows)] == []
 
 
 def test_a_factor_is_common_if_most_labels_have_it() -> None:

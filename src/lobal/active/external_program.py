@@ -12,7 +12,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -100,6 +100,8 @@ class ExternalProgram:
         self._names = None if names is None else tuple(names)
         self._outputs = None if outputs is None else tuple(outputs)
         self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
         self._calls.mkdir(parents=True, exist_ok=True)
         self._known = self._earlier_results()
 
@@ -107,6 +109,14 @@ class ExternalProgram:
         """Labels of points: rows of an array, a table, or one or more mappings with named values."""
         labels = [self._label(row) for row in self._rows(points)]
         return np.array(labels, dtype=np.float64)
+
+    def stop(self) -> None:
+        """Kill the calls that are running, and make no more."""
+        with self._lock:
+            self._is_stopped = True
+            running = [*self._running]
+        for process in running:
+            _kill_group(process)
 
     def _rows(self, points: Any) -> list[Row]:  # noqa: ANN401 - an array, a table or rows
         if isinstance(points, Mapping) and not any(isinstance(value, ndarray | list) for value in points.values()):
@@ -128,6 +138,8 @@ class ExternalProgram:
             try:
                 values = self._attempt(content)
             except FailedCallError as error:
+                if self._is_stopped:
+                    break
                 logger.warning("attempt %d of %d failed: %s", attempt + 1, self._retries + 1, error)
             else:
                 with self._lock:
@@ -168,20 +180,31 @@ class ExternalProgram:
         files = dict(zip(PLACES, (str(folder.input), str(folder.output)), strict=True))
         words = [re.sub(r"\{(?:in|out)put\}", lambda found: files[found[0]], word) for word in self._command]
         with (folder.path / "stdout.txt").open("wb") as out, (folder.path / "stderr.txt").open("wb") as err:
-            try:
-                process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-                )
-            except OSError as error:
-                raise FailedCallError(f"{words[0]} cannot be run: {error}; check the command") from error
+            process = self._begun(words, out, err)
             try:
                 code = process.wait(self._timeout)
             except subprocess.TimeoutExpired as error:
                 raise FailedCallError(f"no result within {self._timeout:g} s; killed") from error
             finally:
                 _kill_group(process)
+                with self._lock:
+                    self._running.discard(process)
         if code != 0:
             raise FailedCallError(f"the program ended with status {code}; see stderr.txt: {_end_of(folder)}")
+
+    def _begun(self, words: list[str], out: BinaryIO, err: BinaryIO) -> "subprocess.Popen[bytes]":
+        """The process of a call, in a group of its own; under the lock, so that none is begun once all are stopped."""
+        with self._lock:
+            if self._is_stopped:
+                raise FailedCallError("it was stopped before it began")
+            try:
+                process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                )
+            except OSError as error:
+                raise FailedCallError(f"{words[0]} cannot be run: {error}; check the command") from error
+            self._running.add(process)
+        return process
 
     def _values(self, folder: Folder) -> list[float]:
         """The numbers that the program has written.

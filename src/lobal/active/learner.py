@@ -263,6 +263,7 @@ class ActiveLearner:
         with status_line(progress, targets[-1]) as show, labelling:
             ask = partial(self._ask_within, budget=limit)
             run = Run(self._state, ask, labelling, lambda activity: show(*self._status(activity)))
+            show(*self._status("beginning"))
             for size in targets:
                 if run.reach(size, is_exact=size == targets[-1]):
                     for callback in callbacks:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, final
 
@@ -17,6 +18,7 @@ from lobal.core.variables import SLACK
 
 PART = 2**22  # differences computed at a time
 NEAREST = 8  # candidates that are compared, variable by variable
+FARTHEST = 0.02  # of a range: by so much may values differ of which one is the other, rounded
 
 
 @final
@@ -93,6 +95,41 @@ class RowFinder:
     @cached_property
     def _tree(self) -> KDTree:
         return KDTree(self.region.inputs(self.codes))
+
+
+def rounded_from(region: Region, points: Float[ndarray, "n v"], known: Float[ndarray, "m v"]) -> Int[ndarray, " n"]:
+    """For every point the known one whose values it has, rounded to fewer digits; -1 where there is none, or several.
+
+    Numbers are rounded ones of others if they differ by at most half a unit of their own last digit: 19.1 may be
+    19.0757, but 19.12 may not. Whole numbers and levels have to be equal.
+    """
+    found = np.full(len(points), -1, dtype=np.int64)
+    for row, point in enumerate(points):
+        near = np.ones(len(known), dtype=bool)
+        for variable, value, column in zip(region.variables, point[:, None], known.T, strict=True):
+            apart = variable.differences(value, column)
+            if variable.n_values is None:
+                is_rounded = np.abs(value - column) <= 0.5 * _last_unit(value.item())
+                near &= (apart <= SLACK) | ((apart <= FARTHEST) & is_rounded)
+            else:
+                near &= apart == 0.0
+        if near.sum() == 1:
+            found[row] = near.argmax()
+    return found
+
+
+def _last_unit(value: float) -> float:
+    """What one of the last digit that a number has is worth: 0.1 of 19.1, 10 of 190."""
+    return 10.0 ** int(Decimal(repr(value)).normalize().as_tuple().exponent)
+
+
+def largest_differences(
+    region: Region, first: Float[ndarray, "n v"], second: Float[ndarray, "n v"]
+) -> Float[ndarray, " n"]:
+    """By how much each point differs from another in the variable in which it does most, in shares of the range."""
+    pairs = zip(region.variables, first.T, second.T, strict=True)
+    apart = [np.asarray(variable.differences(*pair), dtype=np.float64) for variable, *pair in pairs]
+    return np.max(apart, axis=0, initial=0.0)
 
 
 def nearest_within(

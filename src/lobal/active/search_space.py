@@ -282,8 +282,8 @@ class SearchSpace(Space):
         """
         if isinstance(source, Mapping):
             return cls._from_fields(source, options)
-        with read_from(source, "a search space", advice="see the table of entries in docs/search_space.md"):
-            return cls._from_fields(json.loads(read_plain(source).decode("utf-8-sig")), options)
+        with read_from(source, "a search space", advice="see docs/search_space.md for an example", origin=""):
+            return cls._from_fields(_parsed(read_plain(source).decode("utf-8-sig")), options)
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], options: Mapping[str, UserInput]) -> "SearchSpace":
@@ -296,6 +296,16 @@ class SearchSpace(Space):
             raise ValueError(f"every one of space.constraints must be a text, got null at {texts.index(None)}")
         region = region_from({"version": VERSION, **fields}, None)
         return cls(region.variables, region.constraints, **options)
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"it is no JSON, {error.msg} in line {error.lineno}, column {error.colno}; texts need double quotes, true "
+            "and false are in lower case, and no comma follows the last entry"
+        ) from error
 
 
 @final

@@ -47,7 +47,7 @@ class Summary:
         """The sentences, without the counts, by what they are about; what cannot be known yet is left out."""
         topics = {"Error": [*self._errors(target, unit)]}
         if self.error is not None:
-            topics["Trend"] = [self._trend()]
+            topics["Trend"] = [self._trend(self.error, unit)]
             topics["Noise"] = [] if self.outputs else [self._noise(target, unit)]
             topics["Expected savings"] = [self._savings()]
         return topics | {"Go on or stop?": self.advice()}
@@ -84,13 +84,19 @@ class Summary:
         known = with_standard_error(error, standard_error)
         return f"Predictions of {target} are off by {known}{_unit(unit)} (root mean square, {self.method})."
 
-    def _trend(self) -> str:
+    def _trend(self, error: float, unit: str) -> str:
         if self.trend is None:
             return f"How the error changes with more labels is {UNKNOWN}."
         slope, sure = self.trend
         if abs(slope) < sure:
             return f"The error has not changed measurably with the number of labels n (as n^{slope:.1f} ± {sure:.1f})."
-        return f"The error is {'falling' if slope < 0 else 'growing'} as n^{slope:.1f} ± {sure:.1f} with n labels."
+        if slope > 0:
+            return f"The error is growing as n^{slope:.1f} ± {sure:.1f} with n labels."
+        left = 2.0**slope  # of the error, with twice as many labels
+        later = f"{with_standard_error(error * left, error * left * math.log(2.0) * sure)}{_unit(unit)} is expected"
+        later = f"{1.0 - left:.0%} less, of all outputs together, is expected" if self.outputs else later
+        power = f"as n^{slope:.1f} ± {sure:.1f} with n labels"
+        return f"The error is falling: {later} with {2 * self.labels} labels ({power})."
 
     def _noise(self, target: str, unit: str) -> str:
         if self.noise is None:

@@ -8,7 +8,14 @@ import typer
 
 from lobal import __version__
 from lobal.cli.campaign_app import campaign, run
-from lobal.cli.checks import make_places, own_files, plain_errors, refuse_existing, refuse_to_overwrite
+from lobal.cli.checks import (
+    make_places,
+    own_files,
+    plain_errors,
+    refuse_existing,
+    refuse_other_than_report,
+    refuse_to_overwrite,
+)
 from lobal.cli.forcefield_app import forcefield
 from lobal.cli.table_options import (
     Censored,
@@ -187,10 +194,12 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File for the report.", show_default="the folder with suffix .html")
     ] = None,
+    force: Force = False,
 ) -> None:
-    """Write the report of a campaign, one web page: expected savings, where the labels are, and the history.
+    """Write the report of a campaign that was begun in Python: expected savings, where the labels are, the history.
 
-    The campaign is only read and may be running.
+    The campaign is only read and may be running. An earlier report is replaced, another file only with **--force**.
+    Campaigns of the command line have **lobal campaign report**, which knows their names.
 
     Example: **lobal report campaign --output campaign.html**
     """
@@ -202,6 +211,7 @@ def report(
     page = campaign.with_name(f"{campaign.resolve().name}.html") if output is None else output
     with plain_errors(), Console(stderr=True).status("fitting the model to the labels"):
         refuse_to_overwrite({"--output": page}, own_files(campaign))
+        refuse_other_than_report("--output", page, force=force)
         make_places({"--output": page})
         campaign_report(ActiveLearner.read(campaign), page, title=f"Campaign {campaign.resolve().name}")
     typer.echo(f"report in {page}")

@@ -1,13 +1,22 @@
 """`lobal campaign` and `lobal run`: one function per command, heavy imports inside, so that `--help` is fast."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-from lobal.cli.checks import make_places, own_files, plain_errors, refuse_existing, refuse_to_overwrite
+from lobal.cli.checks import (
+    check_campaign,
+    check_files,
+    make_places,
+    own_files,
+    plain_errors,
+    refuse_existing,
+    refuse_other_than_report,
+    refuse_to_overwrite,
+)
 from lobal.cli.table_options import (
     Censored,
     Decimal,
@@ -26,6 +35,7 @@ campaign = typer.Typer(
     help="A campaign in a folder: ask for points, tell their labels, look at what is known.",
     rich_markup_mode="markdown",
 )
+INTERRUPTED = 130  # exit code after Ctrl-C, by convention
 Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the campaign.")]
 
 
@@ -68,6 +78,8 @@ def new(
 
     **lobal campaign tell hardness results.csv**
     """
+    with plain_errors():
+        check_files([path for path in (pool, space) if path is not None])
     from lobal.cli.campaign.begin import Beginning, begin
     from lobal.core.dialects import TableOptions
 
@@ -102,13 +114,12 @@ def ask(
 
     Example: **lobal campaign ask hardness 20 --output next.csv**
     """
+    _check(folder, output=output, force=force)
     from lobal.cli.campaign.rounds import ask as asked_for
 
     with plain_errors(), _working("fitting the model to the labels, choosing points"):
-        _check_output(folder, output, force=force)
         sentences = asked_for(folder, number, output)
     _print(sentences)
-    typer.echo(f"{number} point{'' if number == 1 else 's'} in {output}.")
 
 
 @campaign.command()
@@ -134,6 +145,7 @@ def tell(
 
     Example: **lobal campaign tell hardness results.csv --failed cracked**
     """
+    _check(folder, results)
     from lobal.cli.campaign.rounds import Results
     from lobal.cli.campaign.rounds import tell as record
     from lobal.core.dialects import TableOptions
@@ -150,6 +162,7 @@ def status(folder: Folder) -> None:
 
     The campaign is only read and may be running.
     """
+    _check(folder)
     from lobal.cli.campaign.views import status as sentences
 
     with plain_errors(), _working("fitting the model to the labels"):
@@ -177,11 +190,11 @@ def predict(
 
     Example: **lobal campaign predict hardness wanted.csv --output predictions.csv**
     """
+    _check(folder, [] if points is None else [points], output=output, force=force)
     from lobal.cli.campaign.views import predict as write
     from lobal.core.dialects import TableOptions
 
     with plain_errors(), _working("fitting the model to the labels"):
-        _check_output(folder, output, [] if points is None else [points], force=force)
         options = TableOptions(separator=separator, decimal=decimal, encoding=encoding, sheet=sheet)
         n = write(folder, points, output, options)
     typer.echo(f"{n} predictions in {output}.")
@@ -193,17 +206,21 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File for the page.", show_default="report.html in the folder")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Write the page of the campaign: what there is, the batch and why, errors, maps, failures, history.
 
-    The campaign is only read and may be running. An earlier page is replaced.
+    The campaign is only read and may be running. An earlier report is replaced, another file only with **--force**.
     """
+    page = folder / "report.html" if output is None else output
+    with plain_errors():
+        check_campaign(folder)
+        refuse_to_overwrite({"--output": page}, own_files(folder))
+        refuse_other_than_report("--output", page, force=force)
+        make_places({"--output": page})
     from lobal.cli.campaign.views import report as write
 
-    page = folder / "report.html" if output is None else output
     with plain_errors(), _working("fitting the model to the labels"):
-        refuse_to_overwrite({"--output": page}, own_files(folder))
-        make_places({"--output": page})
         write(folder, page)
     typer.echo(f"Report in {page}.")
 
@@ -215,10 +232,10 @@ def export(
     force: Force = False,
 ) -> None:
     """Write all points of the campaign with their labels: labelled, pending and failed ones."""
+    _check(folder, output=output, force=force)
     from lobal.cli.campaign.views import export as write
 
     with plain_errors():
-        _check_output(folder, output, force=force)
         n = write(folder, output)
     typer.echo(f"{n} rows in {output}.")
 
@@ -226,6 +243,7 @@ def export(
 @campaign.command()
 def undo(folder: Folder) -> None:
     """Take the last event back: labels that were told, or points that were asked for. Nothing is deleted."""
+    _check(folder)
     from lobal.cli.campaign.rounds import undo as take_back
 
     with plain_errors():
@@ -254,11 +272,13 @@ def run(
 
     The program gets a JSON file with the inputs by name, and writes a JSON file with the targets by name. If a call
     fails, so has its point; if a target is NaN or null, only that target has. The files of all calls are kept in
-    the folder **calls** of the campaign. Ctrl-C waits for the calls that are running; the same command goes on later.
+    the folder **calls** of the campaign. Ctrl-C waits for the calls that are running, a second one kills them; the same
+    command goes on later.
 
     Example: **lobal run cooling --command './simulate {input} {output}' --labels 100 --workers 4 --timeout 600**
     """
-    from lobal.cli.campaign.driver import Drive, drive
+    _check(folder)
+    from lobal.cli.campaign.driver import Drive, StoppedError, drive
 
     with plain_errors():
         settings = Drive(
@@ -270,17 +290,25 @@ def run(
             timeout=timeout,
             retries=retries,
         )
-        _print(drive(folder, settings, progress=not quiet))
+        try:
+            _print(drive(folder, settings, progress=not quiet))
+        except StoppedError as stopped:
+            typer.echo(str(stopped), err=True)
+            raise typer.Exit(INTERRUPTED) from None
 
 
-def _check_output(folder: Path, output: Path, read: list[Path] | None = None, *, force: bool) -> None:
-    """Refuse a file that cannot or must not be written, before the work."""
-    from lobal.core.tables import table_format
+def _check(folder: Path, read: Sequence[Path] = (), *, output: Path | None = None, force: bool = False) -> None:
+    """Refuse a folder, files to read and a table to write that will not do: before the work, and its heavy imports."""
+    with plain_errors():
+        check_campaign(folder)
+        check_files(read)
+        if output is not None:
+            refuse_to_overwrite({"--output": output}, [*read, *own_files(folder)])
+            refuse_existing({"--output": output}, force=force)
+            from lobal.core.tables import table_format
 
-    table_format(output)
-    refuse_to_overwrite({"--output": output}, [*(read or []), *own_files(folder)])
-    refuse_existing({"--output": output}, force=force)
-    make_places({"--output": output})
+            table_format(output)
+            make_places({"--output": output})
 
 
 @contextmanager

@@ -15,6 +15,42 @@ OTHER_ADVICE = {
     errno.EPERM: "get permission to write there, or choose another place",
 }
 CAMPAIGN = ("header.json", "journal.jsonl")  # a folder with these is one
+TABLES = "tables.json"  # which a campaign of the command line has as well
+MOST_NAMED = 10  # campaigns in a message
+REPORT = b'<meta name="generator" content="lobal">'  # by which a page is known to be a report
+
+
+def check_campaign(folder: Path) -> None:
+    """Raise a FileNotFoundError if a folder is no campaign of the command line; says which are."""
+    if (folder / TABLES).is_file():
+        return
+    if not folder.exists():
+        found = "there is no such folder"
+    elif not folder.is_dir():
+        found = "it is a file; the folder of the campaign comes first"
+    elif (folder / CAMPAIGN[0]).exists():
+        found = f"it has no {TABLES}, so it was begun in Python; go on there, with lobal.ActiveLearner.load"
+    else:
+        found = f"it has no {TABLES}"
+    raise FileNotFoundError(f"{folder} is no campaign of `lobal campaign`: {found}; {_campaigns_nearby()}")
+
+
+def _campaigns_nearby() -> str:
+    here = Path()
+    if (here / TABLES).is_file():
+        return "you are in the folder of a campaign: call it . or go up by one folder"
+    found = sorted(path.parent.name for path in here.glob(f"*/{TABLES}"))
+    if not found:
+        return "begin one with `lobal campaign new`, or go to the folder that yours is in"
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"campaigns here: {', '.join(found[:MOST_NAMED])}{more}"
+
+
+def check_files(paths: Sequence[Path]) -> None:
+    """Raise a FileNotFoundError if one of the files to read is not there."""
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}; check the name")
 
 
 def whole_numbers(text: str) -> list[int]:
@@ -45,6 +81,14 @@ def refuse_existing(outputs: Mapping[str, Path], *, force: bool) -> None:
     for option, output in outputs.items():
         if output.is_file() and not force:
             raise ValueError(f"{output} exists; choose another {option}, or overwrite it with --force")
+
+
+def refuse_other_than_report(option: str, page: Path, *, force: bool) -> None:
+    """Raise a ValueError if a page exists that is no earlier report, unless it may be overwritten."""
+    if page.is_file():
+        with page.open("rb") as file:
+            is_report = REPORT in file.read(1000)
+        refuse_existing({option: page}, force=force or is_report)
 
 
 def is_of_campaign(path: Path) -> bool:
@@ -93,10 +137,10 @@ def plain_errors() -> Iterator[None]:
 
 def _explained(error: OSError) -> str:
     """What is wrong, where, and what to do about it, without the number of the error."""
-    from lobal.core.files import ADVICE
-
     if error.errno is None:
         return str(error)
+    from lobal.core.files import ADVICE
+
     advice = {**OTHER_ADVICE, **ADVICE}.get(error.errno, "")
     text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     return text if not advice or advice in text else f"{text}; {advice}"

@@ -16,7 +16,8 @@ from lobal.cli.matching import Index, Labels, matched_labels, pending_rows
 from lobal.core.dialects import FOUND, Dialect, TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.laboratory import dialect_notes, holds_dates, input_matrix, warnings_of
-from lobal.core.tables import Table, read_table, some_of, table_content, table_format
+from lobal.core.table_shape import some_of
+from lobal.core.tables import Table, read_table, table_content, table_format
 from lobal.mixture.mixed_units import labels_in_other_units
 from lobal.report.html import campaign_report
 from lobal.report.savings import expectation

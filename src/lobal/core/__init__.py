@@ -11,6 +11,7 @@ Start with `superior_density.py`, the paper on one page.
 - `dataset.py`: labelled data as the models see them
 - `arrays.py`, `checks.py`: shape aliases, device, memory-mapped arrays, checks of arrays and of single values
 - `tables.py`: tables in files: `csv_text.py`, `workbooks.py` and `parquet.py` by format
+- `table_shape.py`: what is wrong with the header of a table, or with its numbers of cells
 - `dialects.py`, `numerals.py`: separators, decimal marks and encodings; numbers as people type them
 - `laboratory.py`, `identity.py`: labels, inputs and identifiers of tables, with what people write beside numbers
 - `archives.py`: arrays in npz files

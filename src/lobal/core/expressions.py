@@ -1,12 +1,14 @@
 """Constraints as people write them, such as "x1 + x2 <= 100": parsed and computed here, never run as code.
 
 Names of variables, numbers, texts in comparisons of categories, + - * / **, comparisons, `and`, `or`, `not`, and the
-functions min, max, abs, log, exp and sqrt are known; anything else is refused.
+functions min, max, abs, log, exp and sqrt are known; anything else is refused. Names with spaces or signs are in
+backticks, as in pandas: `flow rate` <= 3.
 """
 
 import ast
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias, final
 
@@ -22,6 +24,9 @@ LONGEST = 2000  # characters
 DEEPEST = 50  # expressions within expressions
 EXACT = 1e-9  # of the size of the terms: equalities hold up to this, by rounding
 KNOWN = "names of variables, numbers, + - * / **, comparisons, and, or, not, min, max, abs, log, exp, sqrt"
+
+QUOTED = re.compile(r"`([^`]+)`")  # a name
+SINGLE_EQUALS = re.compile(r"(?<![<>=!])=(?!=)")
 
 OPERATIONS: dict[type[ast.operator], Callable[[ndarray, ndarray], ndarray]] = {
     ast.Add: operator.add,
@@ -70,10 +75,14 @@ class Expression:
         self.text = text.strip()
         if len(self.text) > LONGEST:
             raise ValueError(f"a constraint may have {LONGEST} characters, got {len(self.text)}")
+        self._source, self._quoted = _without_backticks(self.text)
         try:
-            self._node = ast.parse(self.text, mode="eval").body
+            self._node = ast.parse(self._source, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ValueError(f"the constraint {self.text!r} cannot be read: {error}; write 'x1 + x2 <= 100'") from error
+            raise ValueError(f"the constraint {self.text!r} cannot be read; {_how_to_write(self.text)}") from error
+        for node in ast.walk(self._node):
+            if isinstance(node, ast.Name):
+                node.id = self._quoted.get(node.id, node.id)
         self._check(self._node, is_condition=True, depth=0)
 
     def __repr__(self) -> str:
@@ -140,7 +149,9 @@ class Expression:
         return None
 
     def _refuse(self, node: ast.expr, *, is_condition: bool) -> None:
-        part = ast.get_source_segment(self.text, node) or type(node).__name__
+        part = ast.get_source_segment(self._source, node) or type(node).__name__
+        for placeholder, name in self._quoted.items():
+            part = part.replace(placeholder, f"`{name}`")
         wanted = "a condition such as 'x1 + x2 <= 100'" if is_condition else f"built of {KNOWN}"
         raise ValueError(f"{part!r} in the constraint {self.text!r} must be {wanted}")
 
@@ -151,6 +162,26 @@ class Expression:
                 self._refuse(node, is_condition=True)
             if isinstance(op, ORDERS) and any(_is_text(side) for side in sides[place : place + 2]):
                 raise ValueError(f"texts have no order, got {self.text!r}; compare them with == or !=")
+
+
+def _without_backticks(text: str) -> tuple[str, dict[str, str]]:
+    """The text with another name for every name in backticks, and these names."""
+    prefix = "q"
+    while prefix in text:
+        prefix += "q"
+    quoted: dict[str, str] = {}
+
+    def placeholder(found: re.Match[str]) -> str:
+        quoted[f"{prefix}{len(quoted)}_"] = found[1]
+        return [*quoted][-1]
+
+    return QUOTED.sub(placeholder, text), quoted
+
+
+def _how_to_write(text: str) -> str:
+    if SINGLE_EQUALS.search(text):
+        return "write == where both sides are to be equal"
+    return "write it as 'x1 + x2 <= 100', and names with spaces or signs in backticks: `flow rate` <= 3"
 
 
 def _is_text(node: ast.expr) -> bool:

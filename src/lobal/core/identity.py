@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lobal.core.tables import Table, some_of
+from lobal.core.table_shape import some_of
+from lobal.core.tables import Table
 
 
 class Matches(NamedTuple):

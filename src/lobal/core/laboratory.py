@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from lobal.core.numerals import is_like_number, is_missing, read_number, shortened
-from lobal.core.tables import Table, counted, some_of
+from lobal.core.table_shape import counted, some_of
+from lobal.core.tables import Table
 
 CENSORED = re.compile(r"(?:<=?|>=?|≤|≥)\s*(?P<bound>[^\s<>=].*)")  # only a bound is known: "<310"
 CHOICES = ("drop", "bound")  # for censored labels

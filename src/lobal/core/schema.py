@@ -105,9 +105,11 @@ def table(required: Mapping[str, Check], **optional_entries: Check) -> Check:
 
 
 @contextmanager
-def read_from(path: str | os.PathLike[str], what: str, *, advice: str = RESTORE) -> Iterator[None]:
+def read_from(
+    path: str | os.PathLike[str], what: str, *, advice: str = RESTORE, origin: str = " that lobal saved"
+) -> Iterator[None]:
     """Errors of checks as a ValueError that names the file, what it was taken for, and what to do."""
     try:
         yield
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:  # RuntimeError: of torch
-        raise ValueError(f"{os.fspath(path)!r} is not {what} that lobal saved: {error}; {advice}") from error
+        raise ValueError(f"{os.fspath(path)!r} is not {what}{origin}: {error}; {advice}") from error

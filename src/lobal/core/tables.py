@@ -4,8 +4,7 @@ In messages, rows are lines of the file, where it has lines, and count from zero
 converted to numbers on request only.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,16 +16,16 @@ from numpy import ndarray
 
 from lobal.core.csv_text import Cells, csv_content, read_csv
 from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
-from lobal.core.numerals import found_decimal, is_like_number, is_missing, number, read_number
+from lobal.core.numerals import found_decimal, is_like_number, is_missing, read_number
 from lobal.core.parquet import parquet_content, read_parquet
+from lobal.core.table_shape import check_header, check_widths, listed, meant, some_of
 from lobal.core.workbooks import read_workbook, workbook_content
 
 Columns: TypeAlias = Mapping[str, ndarray]
 
-MOST_SHOWN = 500  # characters of names of columns in a message
-MOST_ROWS = 10  # rows with the same mistake in a message
 SAMPLE = 10_000  # rows in which the decimal mark is looked for
 FORMATS = (".csv", ".xlsx", ".parquet")
+TEXT = (".csv", ".tsv", ".txt")  # read alike, whatever separates their cells
 
 
 @final
@@ -63,7 +62,10 @@ class Table:
     def column(self, name: str) -> ndarray:
         """The values of a column as they were read."""
         if name not in self.columns:
-            raise ValueError(f"{self.source} has no column {name!r}; its columns are {_listed(self.columns)}")
+            raise ValueError(
+                f"{self.source} has no column {name!r}; its columns are {listed(self.columns)}"
+                f"{meant(name, [*self.columns])}"
+            )
         return self.columns[name]
 
     def numbers(self, name: str, *, missing: bool = False) -> Float[ndarray, " n"]:
@@ -126,19 +128,8 @@ def _identifier(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things for a message: "1 row", "2 rows"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def some_of(texts: Sequence[str], *, between: str = "; ") -> str:
-    """A list for a message: the first ones, and how many more there are."""
-    more = f" and {len(texts) - MOST_ROWS} more" if len(texts) > MOST_ROWS else ""
-    return f"{between.join(texts[:MOST_ROWS])}{more}"
-
-
 def read_table(path: Path, options: TableOptions = FOUND) -> Table:
-    """The table of a .csv, .xlsx or .parquet file.
+    """The table of a .csv, .tsv, .txt, .xlsx or .parquet file.
 
     A CSV file or sheet names its columns in its first line. Separator, decimal mark and encoding are found in the file
     unless the options say them; blank rows and columns are left out.
@@ -147,10 +138,10 @@ def read_table(path: Path, options: TableOptions = FOUND) -> Table:
         FileNotFoundError: there is no such file.
         ValueError: it is no table, or may be read in several ways; the message says what to do.
     """
-    kind = table_format(path)
+    kind = ".csv" if path.suffix.lower() in TEXT else table_format(path, "save it as such")
     if kind == ".parquet":
         named = read_parquet(path)
-        _check_header([name for name, _ in named], path)
+        check_header([name for name, _ in named], path)
         return Table(source=str(path), columns=dict(named))
     cells, dialect = (read_workbook(path, options), PLAIN) if kind == ".xlsx" else read_csv(path, options)
     return _table(cells, dialect, path, options.decimal)
@@ -172,11 +163,11 @@ def table_content(columns: Columns, path: Path, dialect: Dialect = PLAIN) -> byt
     return csv_content(columns, dialect) if kind == ".csv" else parquet_content(columns)
 
 
-def table_format(path: Path) -> str:
+def table_format(path: Path, advice: str = "choose such a name") -> str:
     """The suffix of the file, one of `FORMATS`."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}; save it as such")
+        raise ValueError(f"a table's name must end in one of {', '.join(FORMATS)}, got {path.name!r}; {advice}")
     return suffix
 
 
@@ -185,9 +176,9 @@ def _table(cells: Cells, dialect: Dialect, path: Path, decimal: str | None) -> T
         raise ValueError(f"{path} is empty; its first line has to name the columns")
     body = cells.rows[1:]
     header = _filled_header([_identifier(name) for name in cells.rows[0]], body)
-    _check_header([name for _, name in header], path)
+    check_header([name for _, name in header], path)
     width = max((place for place, _ in header), default=-1) + 1
-    _check_widths(cells, width, dialect, path)
+    check_widths(cells, width, dialect.separator, path)
     # Objects: arrays of text would give every cell the length of the longest.
     columns = {name: np.array([_cell(row, j) for row in body], dtype=object) for j, name in header}
     texts = (cell for row in islice(body, SAMPLE) for cell in row if isinstance(cell, str))
@@ -206,37 +197,3 @@ def _filled_header(names: list[str], body: list[list[object]]) -> list[tuple[int
     """Places and names of columns, without those that have neither a name nor a value."""
     kept = ((place, name or any(_cell(row, place) != "" for row in body)) for place, name in enumerate(names))
     return [(place, names[place]) for place, is_kept in kept if is_kept]
-
-
-def _check_widths(cells: Cells, width: int, dialect: Dialect, path: Path) -> None:
-    """Raise where rows have fewer cells than the header, or more that are not empty; rows of workbooks may be short."""
-    is_sheet = path.suffix.lower() == ".xlsx"
-    for row, line in zip(cells.rows, cells.lines, strict=True):
-        extra = [cell for cell in row[width:] if cell != ""]
-        if extra or (len(row) < width and not is_sheet):
-            is_comma = dialect.separator == "," and extra
-            advice = "; if commas are decimal marks there, pass --sep ';' --decimal ','" if is_comma else ""
-            raise ValueError(
-                f"line {line} of {path} has {len(row)} cells, the header has {width}; correct it or leave it out"
-                f"{advice}"
-            )
-
-
-def _check_header(header: list[str], path: Path) -> None:
-    named = Counter(header)
-    repeated = [name for name in header if named[name] > 1 or not name]
-    if repeated:
-        places = " and ".join(str(place) for place, name in enumerate(header, start=1) if name == repeated[0])
-        raise ValueError(
-            f"every column of {path} needs a name of its own, got {repeated[0][:80]!r} for column {places} in "
-            f"{_listed(header)}"
-        )
-    # pandas names columns 0, 1, ... by default.
-    if header and all(number(name) is not None for name in header) and header != [str(j) for j in range(len(header))]:
-        raise ValueError(f"the first line of {path} has to name the columns, got {_listed(header)}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Names for a message, not too many."""
-    text = ", ".join(names)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -7,6 +7,9 @@ if
 - labels divided by predictions are about the same factor, far from one,
 - hardly any labels are between the predictions and these times the factor, as they would with heavy tails, and
 - they are scattered among the others. Where a function is harder to predict than elsewhere, they would be neighbours.
+
+A few labels are predicted too badly for that. If all have one sign, some are in other units as well if their sizes
+are apart from those of the others by more than these span.
 """
 
 from typing import NamedTuple
@@ -83,6 +86,24 @@ def is_scattered(chosen: Bool[ndarray, " n"], places: Float[ndarray, "n d"]) -> 
     return bool(share <= LARGEST_SHARE and among_neighbours <= share + CLUSTERED)
 
 
+def apart_in_size(y: Float[ndarray, " n"]) -> Bool[ndarray, " n"]:
+    """Which labels, the fewer ones, a gap parts from the others that is wider than the range of these.
+
+    Sizes are logarithms, and the gap is at least that of `SMALLEST_FACTOR`. None where labels have both signs, or are
+    zero.
+    """
+    none = np.zeros(len(y), dtype=bool)
+    if not ((y > 0.0).all() or (y < 0.0).all()):
+        return none
+    sizes = np.log(np.abs(y))
+    ordered = np.sort(sizes)
+    place = int(np.diff(ordered).argmax())
+    gap = ordered[place + 1] - ordered[place]
+    is_small = sizes <= ordered[place]
+    few = is_small if is_small.sum() <= len(y) / 2 else ~is_small
+    return few if gap > max(np.ptp(sizes[~few]), np.log(SMALLEST_FACTOR)) else none
+
+
 class OtherUnits(NamedTuple):
     """Rows of labels in other units, and about what they are times what they should be."""
 
@@ -98,5 +119,9 @@ def labels_in_other_units(X: Float[ndarray, "n d"], y: Float[ndarray, " n"]) -> 
     spread = X.std(axis=0)
     places = X / np.where(spread > 0.0, spread, 1.0)
     predicted = robust_prediction(X, y, places)
-    rows = in_other_units(predicted, y, places, np.zeros(len(y)))
+    few = apart_in_size(y)
+    if common_factor(y[few], predicted.all.mean[few]) is not None and is_scattered(few, places):
+        rows = np.flatnonzero(few)
+    else:
+        rows = in_other_units(predicted, y, places, np.zeros(len(y)))
     return OtherUnits(rows, float(np.median(y[rows] / predicted.all.mean[rows]))) if len(rows) else none

@@ -43,7 +43,7 @@ def campaign_page(title: str, sections: Mapping[str, Iterable[str]]) -> str:
     parts = {escape(heading): "\n".join(blocks) for heading, blocks in sections.items()}
     body = "\n".join(f"<section>\n<h2>{name}</h2>\n{part}\n</section>" for name, part in parts.items() if part)
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="lobal">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"

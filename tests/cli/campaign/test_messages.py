@@ -81,7 +81,7 @@ BEGINNINGS: list[tuple[tuple[object, ...], str]] = [
         "inputs are columns other than target, cost and identifier, got 'n'",
     ),
     (("campaign", "new", "c", "--pool", "none.csv", "--target", "y"), "none.csv; check the name"),
-    (("campaign", "new", "c", "--pool", "pool.txt", "--target", "y"), "a table's name must end in one of .csv, .xlsx"),
+    (("campaign", "new", "c", "--pool", "p/lock", "--target", "y"), "a table's name must end in one of .csv, .xlsx"),
 ]
 
 
@@ -132,6 +132,7 @@ COMMANDS: list[Callable[[str], tuple[object, ...]]] = [
     lambda folder: ("campaign", "tell", folder, "labels.csv"),
     lambda folder: ("campaign", "status", folder),
     lambda folder: ("campaign", "predict", folder),
+    lambda folder: ("campaign", "report", folder),
     lambda folder: ("campaign", "export", folder, "--output", "e.csv"),
     lambda folder: ("campaign", "undo", folder),
     lambda folder: ("run", folder, "--command", "./simulate {input} {output}", "--labels", 3),
@@ -140,7 +141,7 @@ COMMANDS: list[Callable[[str], tuple[object, ...]]] = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_without_a_campaign_is_refused(command: Callable[[str], tuple[object, ...]]) -> None:
-    message = "nowhere is no campaign of `lobal campaign`: it has no tables.json; begin one with `lobal campaign new`"
+    message = "nowhere is no campaign of `lobal campaign`: there is no such folder; campaigns here: p, s"
     assert message in refused(*command("nowhere"))
 
 
@@ -186,8 +187,8 @@ RESULTS = [
     ("p", "u,y\n0.1,3\n", "r.csv has no column 'v', nor a column 'id' that identifies the rows; its columns are u, y"),
     ("p", "u,v,kind,y\n0.5,59,A,3\n", "points must be rows of the pool, got u = 0.5, v = 59.0, kind = A; check the"),
     ("p", "id,y\nP1,soft\n", "'soft' in line 2 (id 'P1'); pass --failed soft if these failed; or correct them"),
-    ("s", "x,n,solvent,y\n0.5,2,oil,3\n", "'solvent' must be one of ['water', 'ethanol'], got 'oil'"),
-    ("s", "x,n,solvent,y\n1.5,2,water,3\n", "'x' must lie between 0 and 1, got 1.5; leave such points out, or"),
+    ("s", "x,n,solvent,y\n0.5,2,oil,3\n", "line 2 of r.csv: 'solvent' must be one of ['water', 'ethanol'], got 'oil'"),
+    ("s", "x,n,solvent,y\n1.5,2,water,3\n", "line 2 of r.csv: 'x' must lie between 0 and 1, got 1.5; leave"),
     ("s", "x,n,solvent,y\n0.5,2.5,water,3\n", "'n' must"),
     ("s", "x,n,y\n0.5,2,3\n", "r.csv has no column 'solvent'; its columns are x, n, y; add the missing columns as"),
 ]

@@ -1,5 +1,6 @@
 """A new campaign: from a table of candidates, a search space, or both."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,8 @@ from lobal.active.search_space import SearchSpace
 from lobal.cli.campaign.desk import ROW, Desk
 from lobal.core.dialects import FOUND, PLAIN, Dialect, TableOptions
 from lobal.core.laboratory import CHOICES, dialect_notes, holds_dates, input_matrix, warnings_of
-from lobal.core.tables import Table, counted, read_table
+from lobal.core.table_shape import counted
+from lobal.core.tables import Table, read_table
 from lobal.core.variables import Categorical, Real, Variable
 
 MOST_LEVELS = 50  # of a category; more of them are rather names
@@ -82,11 +84,13 @@ def begin(request: Beginning) -> list[str]:
         )
     desk.save(request.folder)  # first: without a header there is no campaign yet, and `new` may be tried again
     with ActiveLearner(space, path=request.folder, seed=request.seed) as learner:
-        size = len(learner.candidates)
+        size, is_box = len(learner.candidates), learner.is_box
     left_out = 0 if request.pool is None else len(next(iter(found.columns.values()))) - size
     if left_out:
         notes = [*notes, f"{counted(left_out, 'row')} of {request.pool} break a constraint and are left out."]
-    return [*notes, f"{size} candidates; campaign begun in {request.folder}."]
+    found = "Any feasible point may be asked for" if is_box else counted(size, "candidate")
+    then = f"lobal campaign ask {shlex.quote(str(request.folder))} 20"
+    return [*notes, f"{found}; campaign begun in {request.folder}.", f"Then ask for points to label: {then}"]
 
 
 def _check(request: Beginning) -> None:

@@ -1,6 +1,7 @@
 """What a campaign's tables look like, kept beside the campaign, and the campaign opened with it."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -14,18 +15,21 @@ from numpy import ndarray
 from lobal.active.campaign.folder import LostEventsError
 from lobal.active.frames import columns_of
 from lobal.active.learner import ActiveLearner
-from lobal.active.recognition import nearest_within
+from lobal.active.recognition import largest_differences, nearest_within, rounded_from
 from lobal.active.search_candidates import SearchCandidates
+from lobal.cli.checks import TABLES, check_campaign
 from lobal.core.dialects import Dialect, TableOptions
 from lobal.core.files import read_plain, write_atomically
 from lobal.core.identity import matched_identifiers
 from lobal.core.laboratory import CHOICES
 from lobal.core.schema import list_of, optional, read_from, table, text
-from lobal.core.tables import Table, read_table, some_of
-from lobal.core.variables import SLACK, Categorical
+from lobal.core.table_shape import counted, meant, some_of
+from lobal.core.tables import Table, read_table
+from lobal.core.variables import SLACK, Categorical, Real, Variable
 
-FILE = "tables.json"
 ROW = "row"  # column of row numbers, where rows of a pool have no identifiers
+DIGITS = 7  # of inputs, in tables
+READABLE = 1e-6  # of a range: smaller differences are those of digits that are not written
 FAILED = "failed"  # what says in a table that a measurement failed, always
 FIELDS = {
     "targets": list_of(text()),
@@ -73,16 +77,13 @@ class Desk:
     def save(self, folder: Path) -> None:
         """Write the file; the folder is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / FILE, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
+        write_atomically(folder / TABLES, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
 
     @staticmethod
     def load(folder: Path) -> "Desk":
         """What `save` wrote, checked."""
-        path = folder / FILE
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{folder} is no campaign of `lobal campaign`: it has no {FILE}; begin one with `lobal campaign new`"
-            )
+        check_campaign(folder)
+        path = folder / TABLES
         with read_from(path, "a campaign's description of its tables"):
             fields = json.loads(read_plain(path).decode())
             table(FIELDS)(fields, "tables")
@@ -135,9 +136,12 @@ class Opened:
         return (self.desk.identifier or ROW) if self.candidates.is_table else None
 
     def columns(self, points: Any) -> dict[str, ndarray]:  # noqa: ANN401 - what `ask` returned
-        """Points as columns of a table, with what identifies them first."""
-        found = columns_of(points, self.names)
-        return {name: np.asarray(column) for name, column in found.columns.items()}
+        """Points as columns of a table, with no more digits than people read where they are not rows of one."""
+        found, region = columns_of(points, self.names).columns, self.candidates.region
+        columns = {variable.name: np.asarray(found[variable.name]) for variable in region.variables}
+        if not self.candidates.is_box:
+            return columns
+        return {each.name: _readable(each, columns[each.name]) for each in region.variables}
 
     def identified(self, numbers: Sequence[int]) -> dict[str, ndarray]:
         """The column that identifies candidates, if they are rows of a table."""
@@ -162,7 +166,8 @@ class Opened:
             ValueError: there are rows, but not one of them is among the candidates, or columns are missing.
         """
         if self.row_name is None or self.row_name not in table.columns:
-            return Found(self._recognised(self.raw_columns(table)), np.arange(len(table)), [])
+            points, notes = self._recognised(self.raw_columns(table), table.source)
+            return Found(points, np.arange(len(table)), notes)
         matches = matched_identifiers(self.labels_of_rows, table, self.row_name)
         rows = [place for place, row in enumerate(matches.rows) if row is not None]
         if len(table) and not rows:
@@ -178,15 +183,26 @@ class Opened:
         note = f"Rows of {table.source} that are not among the candidates are not used: {some_of(outside)}."
         return Found(points, np.array(rows, dtype=np.int64), [*matches.notes, *([note] if outside else [])])
 
-    def _recognised(self, columns: dict[str, ndarray]) -> dict[str, ndarray]:
+    def _recognised(self, columns: dict[str, ndarray], source: str) -> tuple[dict[str, ndarray], list[str]]:
         """Points that are in the campaign in place of their rounded values, also those that are not pending."""
         region, ledger = self.candidates.region, self.learner.ledger
         if not self.candidates.is_box:
-            return columns
+            return columns, []
         codes, known = region.codes(columns), ledger.inputs(range(len(ledger.entries)))
         near = nearest_within(region, codes, known, SLACK)
-        codes[near >= 0] = known[near[near >= 0]]
-        return dict(region.columns(codes))
+        pending = np.array(ledger.pending, dtype=np.int64)
+        others = np.flatnonzero(near < 0)
+        rounded = rounded_from(region, codes[others], known[pending])
+        near[others[rounded >= 0]] = pending[rounded[rounded >= 0]]
+        rows = np.flatnonzero(near >= 0)
+        off = largest_differences(region, codes[rows], known[near[rows]])
+        codes[rows] = known[near[rows]]
+        n = int((off > READABLE).sum())
+        note = (
+            f"{counted(n, 'row')} of {source} taken for points of the campaign, from which rounding has changed values "
+            f"by at most {off.max(initial=0.0):.2g} of a range."
+        )
+        return dict(region.columns(codes)), [note] if n else []
 
     def raw_columns(self, part: Table) -> dict[str, ndarray]:
         """The input columns of a table: numbers, and levels of categories as text."""
@@ -195,22 +211,53 @@ class Opened:
             by = f", nor a column {self.row_name!r} that identifies the rows"
             by = by if self.row_name is not None and self.row_name not in part.columns else ""
             raise ValueError(
-                f"{part.source} has no column {missing[0]!r}{by}; its columns are {', '.join(part.columns)}; add the "
-                "missing columns as `lobal campaign ask` writes them"
+                f"{part.source} has no column {missing[0]!r}{by}; its columns are {', '.join(part.columns)}"
+                f"{meant(missing[0], [*part.columns])}; add the missing columns as `lobal campaign ask` writes them"
             )
-        return {variable.name: _values(part, variable) for variable in self.candidates.region.variables}
+        columns = {variable.name: _values(part, variable) for variable in self.candidates.region.variables}
+        for variable in self.candidates.region.variables:
+            _check_values(part, variable, columns[variable.name], self.row_name)
+        return columns
 
 
 def _shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _values(part: Table, variable: Any) -> ndarray:  # noqa: ANN401 - a variable
+def _readable(variable: Variable, values: ndarray) -> ndarray:
+    """Real numbers with seven digits, of their range or, on a logarithmic scale, of their own."""
+    if not isinstance(variable, Real):
+        return values
+    if variable.log:
+        return np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()])
+    return np.round(values, DIGITS - math.floor(math.log10(variable.upper - variable.lower)))
+
+
+def _values(part: Table, variable: Variable) -> ndarray:
     if not isinstance(variable, Categorical):
         return part.numbers(variable.name)
     levels = {str(level): level for level in variable.levels}
     texts = [str(value).strip() for value in part.column(variable.name).tolist()]
     return np.array([levels.get(each, each) for each in texts], dtype=object)
+
+
+def _check_values(part: Table, variable: Variable, values: ndarray, identifier: str | None) -> None:
+    """Raise a ValueError that names the rows whose values are none of a variable."""
+    try:
+        variable.codes(values)
+    except ValueError as error:
+        wrong = [
+            part.place(row, identifier) for row in range(len(part)) if not _is_value(variable, values[row : row + 1])
+        ]
+        raise ValueError(f"{some_of(wrong, between=', ')} of {part.source}: {error}") from error
+
+
+def _is_value(variable: Variable, values: ndarray) -> bool:
+    try:
+        variable.codes(values)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

@@ -22,6 +22,7 @@ class News(NamedTuple):
     is_failure: Bool[ndarray, " n"]  # rows with a failure to record
     is_repeated: Bool[ndarray, " n"]  # rows with a label of a point that has another one
     is_outdated: Bool[ndarray, " n"]  # rows that say of a point with a label that it failed
+    is_unasked: Bool[ndarray, " n"]  # rows of points that are not in the campaign yet
 
     @property
     def is_new(self) -> Bool[ndarray, " n"]:
@@ -36,6 +37,7 @@ def news_of(learner: ActiveLearner, points: Any, labels: Float[ndarray, "n m"], 
     """
     keys = _keys(*learner.located(points))
     recorded, failed = _recorded(learner), {*_keys_of(learner, learner.ledger.failed)}
+    known = {*_keys_of(learner, range(len(learner.ledger.entries)))}
     has_value = {(key, place) for key, place, _ in recorded}
     labelled = {key for key, _ in has_value}
     left = labels if again else _unknown(recorded, keys, labels)
@@ -50,6 +52,7 @@ def news_of(learner: ActiveLearner, points: Any, labels: Float[ndarray, "n m"], 
             for key, row in zip(keys, there, strict=True)
         ),
         is_failed & _marked(key in labelled for key in keys),
+        _marked(key not in known for key in keys),
     )
 
 

@@ -1,5 +1,6 @@
 """One round of a campaign: asking for points, telling their labels, taking an event back."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
@@ -14,7 +15,8 @@ from lobal.core.dialects import FOUND, TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.laboratory import target_labels
 from lobal.core.numerals import is_missing
-from lobal.core.tables import Table, counted, some_of, table_content
+from lobal.core.table_shape import counted, some_of
+from lobal.core.tables import Table, table_content
 from lobal.mixture.mixed_units import labels_in_other_units
 
 WHY = "why"  # column of reasons
@@ -38,7 +40,14 @@ def ask(folder: Path, n: int, output: Path) -> list[str]:
         except Exception:
             learner.undo()
             raise
-        return [*(f"{place:3d}. {reason.sentence()}" for place, reason in enumerate(reasons, start=1)), *notes]
+        targets = " and ".join(campaign.desk.targets)
+        words = shlex.join(["lobal", "campaign", "tell", str(folder), str(output)])
+        return [
+            *(f"{place:3d}. {reason.sentence()}" for place, reason in enumerate(reasons, start=1)),
+            *notes,
+            f"{counted(n, 'point')} in {output}.",
+            f"Fill in {targets} there and tell it, or any table with them: {words}",
+        ]
 
 
 def _ask_notes(campaign: Opened) -> list[str]:
@@ -149,6 +158,9 @@ def _news_notes(campaign: Opened, told: Told, news: News) -> list[str]:
     counts = {"failed": news.is_failure.sum(), "known already": known.sum()}
     rest = "".join(f", {number} {words}" for words, number in counts.items() if number)
     notes = [f"{told.source}: {counted(int(news.is_label.sum()), 'label')} recorded{rest}."]
+    if news.is_unasked.any() and campaign.learner.history:
+        points = some_of(_named(campaign, told.at(news.is_unasked)[0]))
+        notes.append(f"Points that nobody asked for, recorded like all others: {points}.")
     if news.is_repeated.any():
         points = some_of(_named(campaign, told.at(news.is_repeated)[0]))
         notes.append(f"Points that had a label already, and have a further one now; all of them count: {points}.")

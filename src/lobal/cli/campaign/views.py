@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from lobal.cli.campaign.desk import ROW, Opened, opened, unused
+from lobal.cli.campaign.desk import DIGITS, ROW, Opened, opened, unused
 from lobal.core.dialects import TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.tables import Table, table_content
@@ -84,11 +84,16 @@ def _predictions(campaign: Opened, columns: dict[str, ndarray]) -> dict[str, nda
     parts = {"": fitted.predict(inputs), " sd": fitted.standard_deviation(inputs)}
     parts |= dict(zip((" lower", " upper"), interval, strict=True))
     found = {
-        f"{target}{suffix}": np.asarray(part).reshape(len(inputs), -1)[:, place]
+        f"{target}{suffix}": _shortened(np.asarray(part).reshape(len(inputs), -1)[:, place])
         for place, target in enumerate(targets)
         for suffix, part in parts.items()
     }
-    return found | {"local complexity": _relative_complexity(campaign, inputs)}
+    return found | {"local complexity": _shortened(_relative_complexity(campaign, inputs))}
+
+
+def _shortened(values: ndarray) -> ndarray:
+    """Numbers with as many digits as mean something."""
+    return np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()])
 
 
 def _relative_complexity(campaign: Opened, inputs: ndarray) -> ndarray:
