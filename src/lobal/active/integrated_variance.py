@@ -96,7 +96,7 @@ def _chosen(task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"
     known = candidates.model_inputs(np.asarray(numbers), drawn)
     inputs = known, candidates.inputs_at(rows), candidates.inputs_at(places)
     posteriors = [
-        Posterior(*(each.scaled(*doubt) for each in sites), process.kernel, b=b, weight=process.weight)
+        Posterior(*(each.scaled(*doubt) for each in sites), kernel=process.kernel, b=b, weight=process.weight)
         for process in processes
         for sites in [sites_of(process, inputs, task.trust)]
         for doubt in DOUBTS
@@ -141,7 +141,7 @@ class Posterior:
 
     @torch.no_grad()
     def __init__(
-        self, known: Sites, choice: Sites, places: Sites, kernel: Kernel, *, b: int, weight: float = 1.0
+        self, known: Sites, choice: Sites, places: Sites, *, kernel: Kernel, b: int, weight: float = 1.0
     ) -> None:
         self._choice, self._kernel, self._n, self._weight = choice, kernel, len(known.Z), weight
         K = known.covariance(known, kernel)
@@ -159,11 +159,13 @@ class Posterior:
     @property
     def _label(self) -> Float[Tensor, " m"]:
         """The variance of a label at every candidate."""
-        return self._variance.clamp_min(SMALLEST_JITTER) + self._choice.noise
+        function: Tensor = self._variance.clamp_min(SMALLEST_JITTER)
+        return function + self._choice.noise
 
     def gains(self) -> Float[Tensor, " m"]:
         """The share of the variance at all places that a label at each candidate would take away, times the weight."""
-        return self._weight * self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+        share: Tensor = self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+        return self._weight * share
 
     @torch.no_grad()
     def add(self, row: int) -> None:
