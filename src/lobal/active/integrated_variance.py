@@ -79,8 +79,8 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
 def _candidates(task: DrawTask) -> Int[Tensor, " m"]:
     """Candidates to choose from, none drawn before: half where labels are wanted, half where predictions are."""
     candidates = task.candidates
-    weights = (candidates.test_density + task.superior) / candidates.pool_density
-    weights = torch.where(candidates.test_density > 0.0, weights, 0.0)
+    weights = (candidates.test_density + task.superior).div_(candidates.pool_density)
+    weights[candidates.test_density <= 0.0] = 0.0
     weights[torch.as_tensor(task.drawn[0], dtype=torch.long)] = 0.0
     number = min(max(CANDIDATES_PER_POINT * task.b, SMALLEST_SAMPLE), int((weights > 0.0).sum()))
     if number == 0:
