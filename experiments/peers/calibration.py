@@ -4,7 +4,8 @@ Expected is what the learner says before it asks for the labels that double thei
 same number have then saved against points spread with constant complexity: with errors e, and e_0 of constant
 complexity, which fall like n^-r, rho = (e / e_0)^(1 / r) of the labels reach the same error.
 
-python -m experiments peers_calibration docs/results/peers_spread.jsonl --figure docs/results/figures/peers_calibration.png
+python -m experiments peers_calibration docs/results/peers_spread.jsonl \
+    --figure docs/results/figures/peers_calibration.png
 """
 
 import math

@@ -76,7 +76,7 @@ def left(known: Sites, choice: Sites, places: Sites, before: list[int], row: int
 
 def test_gains_are_shares_of_the_variance_that_refitted_processes_lose() -> None:
     known, choice, places = sites(7, 0), sites(12, 1), sites(20, 2)
-    posterior, given = Posterior(known, choice, places, matern32, b=3), []
+    posterior, given = Posterior(known, choice, places, kernel=matern32, b=3), []
     for row in (4, 9, 2):
         before = total_variance(joined(known, choice, given), places)
         after = torch.stack([total_variance(joined(known, choice, [*given, k]), places) for k in range(12)])
@@ -89,7 +89,7 @@ def test_gains_are_shares_of_the_variance_that_refitted_processes_lose() -> None
 def test_every_point_is_the_best_under_all_processes_together() -> None:
     known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
     both = [(known, choice, places), tuple(each.scaled(0.5, 0.2) for each in (known, choice, places))]
-    rows = greedy_rows([Posterior(*each, matern32, b=4) for each in both], 4, cost=None).tolist()
+    rows = greedy_rows([Posterior(*each, kernel=matern32, b=4) for each in both], 4, cost=None).tolist()
     for i, row in enumerate(rows):
         before, others = rows[:i], [k for k in range(15) if k not in rows[:i]]
         assert row == min(others, key=lambda k: sum(left(*each, before, k) for each in both))
@@ -97,10 +97,10 @@ def test_every_point_is_the_best_under_all_processes_together() -> None:
 
 def test_half_the_cost_is_worth_half_the_gain() -> None:
     known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
-    gains = Posterior(known, choice, places, matern32, b=1).gains()
+    gains = Posterior(known, choice, places, kernel=matern32, b=1).gains()
     cost = gains / gains.max()
     cost[7] *= 0.9
-    assert greedy_rows([Posterior(known, choice, places, matern32, b=1)], 1, cost=cost).tolist() == [7]
+    assert greedy_rows([Posterior(known, choice, places, kernel=matern32, b=1)], 1, cost=cost).tolist() == [7]
 
 
 @pytest.mark.parametrize("d", [1, 2, 8])
@@ -164,9 +164,12 @@ def test_a_smooth_function_is_learned_by_variance_and_a_hidden_patch_by_spreadin
 def test_an_output_that_is_known_already_has_no_say() -> None:
     known, choice, places = sites(5, 3), sites(15, 4), sites(30, 5)
     other = tuple(each._replace(Z=each.Z.flip(1), width=2.0 * each.width) for each in (known, choice, places))
-    alone = greedy_rows([Posterior(known, choice, places, matern32, b=3)], 3, cost=None)
+    alone = greedy_rows([Posterior(known, choice, places, kernel=matern32, b=3)], 3, cost=None)
     for weight, is_alone in ((1e-9, True), (1e9, False)):
-        both = [Posterior(known, choice, places, matern32, b=3), Posterior(*other, matern32, b=3, weight=weight)]
+        both = [
+            Posterior(known, choice, places, kernel=matern32, b=3),
+            Posterior(*other, kernel=matern32, b=3, weight=weight),
+        ]
         assert (greedy_rows(both, 3, cost=None).tolist() == alone.tolist()) == is_alone
 
 

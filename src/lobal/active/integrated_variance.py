@@ -79,8 +79,8 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
 def _candidates(task: DrawTask) -> Int[Tensor, " m"]:
     """Candidates to choose from, none drawn before: half where labels are wanted, half where predictions are."""
     candidates = task.candidates
-    weights = (candidates.test_density + task.superior) / candidates.pool_density
-    weights = torch.where(candidates.test_density > 0.0, weights, 0.0)
+    weights = (candidates.test_density + task.superior).div_(candidates.pool_density)
+    weights[candidates.test_density <= 0.0] = 0.0
     weights[torch.as_tensor(task.drawn[0], dtype=torch.long)] = 0.0
     number = min(max(CANDIDATES_PER_POINT * task.b, SMALLEST_SAMPLE), int((weights > 0.0).sum()))
     if number == 0:
@@ -96,7 +96,7 @@ def _chosen(task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"
     known = candidates.model_inputs(np.asarray(numbers), drawn)
     inputs = known, candidates.inputs_at(rows), candidates.inputs_at(places)
     posteriors = [
-        Posterior(*(each.scaled(*doubt) for each in sites), process.kernel, b=b, weight=process.weight)
+        Posterior(*(each.scaled(*doubt) for each in sites), kernel=process.kernel, b=b, weight=process.weight)
         for process in processes
         for sites in [sites_of(process, inputs, task.trust)]
         for doubt in DOUBTS
@@ -141,7 +141,7 @@ class Posterior:
 
     @torch.no_grad()
     def __init__(
-        self, known: Sites, choice: Sites, places: Sites, kernel: Kernel, *, b: int, weight: float = 1.0
+        self, known: Sites, choice: Sites, places: Sites, *, kernel: Kernel, b: int, weight: float = 1.0
     ) -> None:
         self._choice, self._kernel, self._n, self._weight = choice, kernel, len(known.Z), weight
         K = known.covariance(known, kernel)
@@ -159,11 +159,13 @@ class Posterior:
     @property
     def _label(self) -> Float[Tensor, " m"]:
         """The variance of a label at every candidate."""
-        return self._variance.clamp_min(SMALLEST_JITTER) + self._choice.noise
+        function: Tensor = self._variance.clamp_min(SMALLEST_JITTER)
+        return function + self._choice.noise
 
     def gains(self) -> Float[Tensor, " m"]:
         """The share of the variance at all places that a label at each candidate would take away, times the weight."""
-        return self._weight * self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+        share: Tensor = self._squares / (self._label * self._total.clamp_min(SMALLEST_JITTER))
+        return self._weight * share
 
     @torch.no_grad()
     def add(self, row: int) -> None:
