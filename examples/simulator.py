@@ -1,6 +1,9 @@
 """A simulator to try `lobal run` with: the cooling of a plate, from one JSON file to another.
 
+    python examples/simulator.py space space.json
     python examples/simulator.py input.json output.json
+
+The first writes the space of its inputs, the second computes one point.
 
 It has what makes simulators hard: inputs over decades, an integer, a material, a corner in which it cannot run, crashes
 and calls that hang. Its two outputs are complex in different places.
@@ -40,7 +43,10 @@ def simulated(flow: float, power: float, angle: float, fins: int, material: str)
 
 
 def main(source: str, target: str) -> None:
-    """Simulate one point."""
+    """Simulate one point, or write the space of all."""
+    if source == "space":
+        Path(target).write_text(json.dumps(SPACE, indent=2))
+        return
     point = json.loads(Path(source).read_text())
     if point["angle"] > 88.0 and point["material"] == "polymer":
         sys.exit("the plate has molten")  # a crash

@@ -154,3 +154,20 @@ def test_of_several_outputs_one_may_fail(tmp_path: Path) -> None:
     np.testing.assert_array_equal(simulate({"a": 1}), [[2.0, np.nan]])
     again = program(tmp_path, "raise SystemExit(1)", outputs=["a", "b"])
     np.testing.assert_array_equal(again({"a": 1}), [[2.0, np.nan]])  # the call is not made again
+
+
+def test_a_program_that_is_stopped_is_killed_and_not_called_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    simulate = program(
+        tmp_path, "open('begun', 'w'); time.sleep(600)".replace("begun", str(tmp_path / "begun")), retries=3
+    )
+    with ThreadPoolExecutor(1) as executor:
+        future = executor.submit(simulate, {"a": 1})
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        simulate.stop()
+        assert np.isnan(future.result(timeout=30.0)).all()
+    assert np.isnan(simulate({"a": 2})).all()
+    assert n_calls(tmp_path) == 2
+    assert "failed" not in caplog.text

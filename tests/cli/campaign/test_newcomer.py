@@ -121,6 +121,14 @@ def test_three_labels_in_other_units_are_warned_of() -> None:
     )
 
 
+def test_a_slip_of_the_decimal_mark_is_named_by_status_and_ask() -> None:
+    write_labels("r.csv", {k: round(labels(k) / (10.0 if k == 32 else 1.0), 1) for k in range(0, N, 2)})
+    done("campaign", "tell", "p", "r.csv")
+    warning = "Warning: 1 label that the others contradict: id P32: 29.7. Check units, signs and decimal marks; `lobal"
+    assert warning in done("campaign", "status", "p")
+    assert "that the others contradict: id P32" in done("campaign", "ask", "p", 2)
+
+
 def test_a_report_replaces_reports_and_nothing_else() -> None:
     for _ in range(2):
         assert done("campaign", "report", "p", "--output", "page.html") == "Report in page.html."

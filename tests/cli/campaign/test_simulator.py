@@ -183,6 +183,33 @@ def test_a_run_that_is_killed_goes_on_and_buys_nothing_again(running: "subproces
     assert_feasible()
 
 
+def test_after_a_second_interrupt_the_calls_are_killed_and_the_same_command_goes_on() -> None:
+    begin()
+    words = [sys.executable, "-m", "lobal.cli", *map(str, run(4, "--timeout", 300, seconds=200.0))]
+    with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for_calls(2)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            while "waiting for 2 calls of the oracle; a second Ctrl-C gives them up" not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            rest = process.stderr.read()
+            assert process.wait(timeout=60.0) == 130
+        finally:
+            process.kill()
+    assert "Stopped with 0 labels, 4 pending and 0 failed; the same command goes on, and buys no result twice." in rest
+    assert done(*run(4)).startswith("4 labels")
+
+
+def wait_for_calls(n: int) -> None:
+    end = time.monotonic() + 120.0
+    while len([*Path("s/calls").glob("*/input.json")]) < n:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.2)
+
+
 def inputs() -> dict[Path, str]:
     """What the calls so far were asked for."""
     return {path.parent: path.read_text() for path in Path("s/calls").glob("*/input.json")}

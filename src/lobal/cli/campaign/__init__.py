@@ -7,6 +7,7 @@ has `tables.json`, which says what the tables of the laboratory look like.
 - `begin.py`: a new campaign from a table of candidates or a search space
 - `rounds.py`: asking, telling, taking back
 - `news.py`: which labels of a table are recorded already
+- `doubtful.py`: labels in other units, or that the others contradict
 - `views.py`: status, predictions and labels as tables
 - `driver.py`: an external program as the source of labels
 """

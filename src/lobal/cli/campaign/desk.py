@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +27,7 @@ from lobal.core.schema import list_of, optional, read_from, table, text
 from lobal.core.table_shape import counted, meant, some_of
 from lobal.core.tables import Table, read_table
 from lobal.core.variables import SLACK, Categorical, Real, Variable
+from lobal.mixture.outliers import OutlierWarning
 
 ROW = "row"  # column of row numbers, where rows of a pool have no identifiers
 DIGITS = 7  # of inputs, in tables
@@ -262,10 +264,11 @@ def _is_value(variable: Variable, values: ndarray) -> bool:
 
 @contextmanager
 def opened(folder: Path, *, read_only: bool = False) -> Iterator[Opened]:
-    """The campaign in a folder, released afterwards."""
+    """The campaign in a folder, released afterwards; labels that contradict the others are named in `doubtful.py`."""
     desk = Desk.load(folder)
     learner = ActiveLearner.read(folder) if read_only else ActiveLearner.load(folder)
-    with learner:
+    with learner, warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
         try:
             yield Opened(learner, desk)
         except LostEventsError as error:

@@ -13,6 +13,7 @@ from lobal.active.external_program import CALLS, ExternalProgram
 from lobal.active.learner import ActiveLearner
 from lobal.active.oracles import Oracle, OracleFailedError
 from lobal.cli.campaign.desk import opened
+from lobal.cli.campaign.doubtful import outlier_notes
 from lobal.core.table_shape import counted
 
 
@@ -59,7 +60,7 @@ def drive(folder: Path, settings: Drive, *, progress: bool) -> list[str]:
                 f"Stopped with {counted(ledger.n_labels, 'label')}, {len(ledger.pending)} pending and "
                 f"{len(ledger.failed)} failed; the same command goes on, and buys no result twice."
             ) from None
-        return learner.summary().sentences(target=", ".join(targets))
+        return [*learner.summary().sentences(target=", ".join(targets)), *outlier_notes(campaign)]
 
 
 def _check_program(command: str) -> None:

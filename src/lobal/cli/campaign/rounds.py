@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from lobal.cli.campaign.desk import Opened, opened, unused
+from lobal.cli.campaign.doubtful import outlier_notes, unit_notes
 from lobal.cli.campaign.news import News, news_of
 from lobal.core.dialects import FOUND, TableOptions
 from lobal.core.files import write_atomically
@@ -17,7 +18,6 @@ from lobal.core.laboratory import target_labels
 from lobal.core.numerals import is_missing
 from lobal.core.table_shape import counted, some_of
 from lobal.core.tables import Table, table_content
-from lobal.mixture.mixed_units import labels_in_other_units
 
 WHY = "why"  # column of reasons
 Batch: TypeAlias = Any  # points as `ActiveLearner.tell` takes them
@@ -45,6 +45,7 @@ def ask(folder: Path, n: int, output: Path) -> list[str]:
         return [
             *(f"{place:3d}. {reason.sentence()}" for place, reason in enumerate(reasons, start=1)),
             *notes,
+            *outlier_notes(campaign),
             f"{counted(n, 'point')} in {output}.",
             f"Fill in {targets} there and tell it, or any table with them: {words}",
         ]
@@ -101,7 +102,7 @@ def tell(folder: Path, results: Results) -> list[str]:
         # All tables are read before the first label is recorded: one that cannot be read leaves nothing half done.
         told = [_told(campaign, campaign.desk.read(path, results.options), results) for path in results.files]
         notes = [note for each in told for note in _recorded(campaign, each, again=results.again)]
-        return [*notes, *_unit_notes(campaign)]
+        return [*notes, *unit_notes(campaign)]
 
 
 def _told(campaign: Opened, table: Table, results: Results) -> Told:
@@ -173,22 +174,3 @@ def _news_notes(campaign: Opened, told: Told, news: News) -> list[str]:
 def _named(campaign: Opened, points: Batch) -> list[str]:
     numbers, inputs = campaign.learner.located(points)
     return campaign.named(np.array(numbers, dtype=np.int64), inputs)
-
-
-def _unit_notes(campaign: Opened) -> list[str]:
-    """A warning of labels that seem to be in other units, by their points."""
-    learner, notes = campaign.learner, []
-    numbers, labels = learner.ledger.labelled()
-    X, columns = learner.labelled.X, labels.reshape(len(numbers), len(campaign.desk.targets)).T
-    for target, column in zip(campaign.desk.targets, columns, strict=True):
-        there = np.flatnonzero(np.isfinite(column))
-        rows, factor = labels_in_other_units(X[there], column[there])
-        if len(rows):
-            meant = [numbers[row] for row in there[rows].tolist()]
-            named = campaign.named(learner.ledger.candidates(meant), learner.ledger.inputs(meant))
-            shown = some_of([f"{point}: {value:.4g}" for point, value in zip(named, column[there[rows]], strict=True)])
-            notes.append(
-                f"Warning: {len(rows)} labels of {target} seem to be in other units, about {factor:.2g} times what the "
-                f"others predict: {shown}. If so, take them back with `lobal campaign undo`, and correct them."
-            )
-    return notes

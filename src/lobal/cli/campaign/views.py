@@ -7,6 +7,7 @@ import numpy as np
 from numpy import ndarray
 
 from lobal.cli.campaign.desk import DIGITS, ROW, Opened, opened, unused
+from lobal.cli.campaign.doubtful import outlier_notes
 from lobal.core.dialects import TableOptions
 from lobal.core.files import write_atomically
 from lobal.core.tables import Table, table_content
@@ -18,7 +19,8 @@ INTERVAL = 0.95
 def status(folder: Path) -> list[str]:
     """How the campaign stands, in sentences."""
     with opened(folder, read_only=True) as campaign:
-        return campaign.learner.summary().sentences(target=", ".join(campaign.desk.targets))
+        sentences = campaign.learner.summary().sentences(target=", ".join(campaign.desk.targets))
+        return [*sentences, *outlier_notes(campaign)]
 
 
 def predict(folder: Path, points: Path | None, output: Path, options: TableOptions) -> int:
