@@ -12,16 +12,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.surrogate import NoiseFunction
-from lobal.baselines.local_fit import (
-    Basis,
-    Fits,
-    bandwidth_ladder,
-    estimated_noise,
-    left_out_fits,
-    local_fits,
-    optimal_choice,
-    polynomial_basis,
-)
+from lobal.baselines.lepski import bandwidth_ladder, estimated_noise, optimal_choice
+from lobal.baselines.local_fit import Basis, Fits, left_out_fits, local_fits, polynomial_basis
 from lobal.core.arrays import Bandwidths, as_matrix, resolve_device
 from lobal.core.dataset import LabelledSet
 from lobal.core.real_numbers import as_numbers

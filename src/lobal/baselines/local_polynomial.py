@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from lobal.active.candidates import Candidates, Metric
 from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Surrogate, noise_to_go_on_with
-from lobal.baselines.local_fit import MOST_BANDWIDTHS
+from lobal.baselines.lepski import MOST_BANDWIDTHS
 from lobal.baselines.local_model import THRESHOLD, LocalPolynomialModel, checked_rows, fit_local_polynomials
 from lobal.core.arrays import resolve_device
 from lobal.core.checks import real_number, whole_number
