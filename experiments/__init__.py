@@ -16,6 +16,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `doppler_curves.py`: table and learning curves from the files of both arms
 - `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
+- `local_polynomials.py`: local polynomials beside the mixture on the Doppler function
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
 - `malonaldehyde_distances.py`: densities and distances of its spread configurations
 - `noise.py`: estimated noise variance compared with replicates
