@@ -71,6 +71,16 @@ def test_labels_left_out_by_formula_are_those_left_out_by_refitting() -> None:
             torch.testing.assert_close(found[row], expected[0], rtol=1e-9, atol=0.0)
 
 
+def test_a_fit_that_is_less_certain_than_a_label_does_not_count() -> None:
+    """The line through labels at 1 and 2 is at zero twice the first less the second: five times a label's variance."""
+    X = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    beside, between = (torch.full((1, 1), place, dtype=torch.float64) for place in (0.0, 1.5))
+    found = local_weights(beside, X, WIDTHS[2:], polynomial_basis(1, 1))
+    torch.testing.assert_close(found.weights[0, 1], torch.tensor([2.0, -1.0], dtype=torch.float64))
+    assert not found.is_enough.any()
+    assert local_weights(between, X, WIDTHS[2:], polynomial_basis(1, 1)).is_enough.all()
+
+
 def test_windows_with_too_few_labels_do_not_count() -> None:
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0]], dtype=torch.float64)
     at = torch.tensor([[0.1], [4.0]], dtype=torch.float64)
@@ -91,3 +101,12 @@ def test_labels_too_few_for_any_window_are_averaged_or_followed_where_they_lie(X
 def test_a_far_point_has_finite_weights() -> None:
     weights = local_weights(torch.full((1, 1), 1e30).double(), uniform(20, 1), WIDTHS, polynomial_basis(3, 1)).weights
     assert torch.isfinite(weights).all()
+
+
+def test_weights_sum_to_one_or_the_window_does_not_count() -> None:
+    """Windows of every size at the edges of what can be solved: the equations are nearly singular in many of them."""
+    X = uniform(60, 1).pow(3)
+    widths = 1e-5 * 1.2 ** torch.arange(60, dtype=torch.float64)
+    found = local_weights(uniform(300, 1, seed=1), X, widths, polynomial_basis(3, 1))
+    assert 0.2 < found.is_enough.double().mean() < 0.95
+    assert (found.weights.sum(2)[found.is_enough] - 1.0).abs().max() < 1e-7

@@ -158,6 +158,23 @@ def test_predictions_reproduce_polynomials_and_the_bandwidth_is_in_units_of_the_
     np.testing.assert_allclose(shifted.local_bandwidth(1e6 + 1e-3 * x), 1e-3 * model.local_bandwidth(x), rtol=1e-6)
 
 
+def test_local_bandwidths_do_not_jump_where_the_bias_happens_to_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sine has no curvature at its zeros, and yet is as complex there as elsewhere."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.random((1000, 1)), axis=0)
+    model = model_of(x, np.sin(30.0 * x[:, 0]) + 0.1 * rng.standard_normal(1000))
+    averaged, single = (_largest_over_median(model, x[100:-100], k, monkeypatch) for k in (local_model.NEIGHBOURS, 1))
+    assert averaged < 3.0 < 10.0 < single
+
+
+def _largest_over_median(
+    model: LocalPolynomialModel, x: np.ndarray, neighbours: int, monkeypatch: pytest.MonkeyPatch
+) -> float:
+    monkeypatch.setattr(local_model, "NEIGHBOURS", neighbours)
+    found = model.local_bandwidth(x)
+    return float(found.max() / np.median(found))
+
+
 def test_columns_that_are_constant_do_not_matter() -> None:
     y = np.sin(6.0 * X[:, 0])
     with_constant = np.c_[X[:, 0], np.full(80, 7.0)]

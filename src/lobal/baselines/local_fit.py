@@ -16,9 +16,9 @@ from lobal.core.arrays import Bandwidths, Inputs
 from lobal.core.dataset import LabelledSet
 from lobal.core.kernels import GPU_CHUNKS, gaussian
 
-# How much of a monomial, squared and relative to its length, those before it must leave unexplained: the corrected
-# weights then reproduce polynomials with errors of about 1e-12.
-SMALLEST_PIVOT = 1e-10
+# Trace of the inverse of scaled equations, beyond which they count as singular: below, corrected weights reproduce
+# polynomials with errors of at most about 1e-8, and of 1e-13 in ordinary windows.
+LARGEST_INVERSE = 1e8
 RIDGE = 1e-8  # on all monomials but the constant, relative to their lengths, where all windows have too few labels
 MOST_VARIANCE = 1.0  # of a fit, in units of a label's: one with more is worth less than a single label
 SMALLEST_REST = 1e-6  # 1 - leverage, below which nothing is left of a fit without the label
@@ -111,8 +111,10 @@ def local_weights(at: Float[Tensor, "B d"], X: Inputs, bandwidths: Bandwidths, b
     """
     equations = _equations(at, X, bandwidths, basis)
     factor, failed = torch.linalg.cholesky_ex(equations.A)
-    is_regular = (failed == 0) & (factor.diagonal(dim1=-2, dim2=-1).square().amin(-1) >= SMALLEST_PIVOT)
-    factor = torch.where(is_regular[..., None, None], factor, torch.eye(factor.shape[-1]).to(factor))
+    identity = torch.eye(factor.shape[-1]).to(factor)
+    factor = torch.where((failed == 0)[..., None, None], factor, identity)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    is_regular = (failed == 0) & (inverse.square().sum((-2, -1)) <= LARGEST_INVERSE)
     c = equations.solved(equations.first, factor)
     missing = equations.first - equations.weights(c) @ equations.Phi.mT
     c = torch.where(is_regular[..., None], c + equations.solved(missing, factor), 0.0)

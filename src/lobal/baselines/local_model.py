@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from lobal.active.surrogate import NoiseFunction
@@ -23,6 +24,7 @@ from lobal.mixture.units import as_array, as_tensor, known_noise, label_units
 # Of Lepski's method. Few standard deviations are exceeded by chance, many only where the bias is large; from 2 to 3
 # errors on the Doppler function are about the same.
 THRESHOLD = 2.5
+NEIGHBOURS = 32  # labels that a local bandwidth is averaged over
 CHECKED = 2**11  # labels that noise and error are estimated from: both are then known to a few per cent
 LARGEST_BASIS = 2**12  # monomials up to degree 2 Q; with more, windows never have enough labels
 
@@ -95,8 +97,24 @@ class LocalPolynomialModel:
         return self.predicted(self._fits(X))
 
     def local_bandwidth(self, X: Any) -> Float[ndarray, " m"]:  # noqa: ANN401 - any array-like
-        """LOB at every input, Eq. (eq:lpsLOBDefinition); with several columns, the geometric mean of their widths."""
-        return self.scaling.width * as_array(self.bandwidths[self._choice(self._fits(X))])
+        """LOB at every input, Eq. (eq:lpsLOBDefinition); with several columns, the geometric mean of their widths.
+
+        The geometric mean over the nearest labels, in the way that Eq. (eq:gprLOB) takes one over experts: at a single
+        place the choice depends on chance, and is far too large where the bias happens to vanish.
+        """
+        nearest = self._tree.query(self.scaling(self._checked(X)), k=min(NEIGHBOURS, len(self.y)))[1]
+        logs = np.log(self._label_bandwidths[nearest]).reshape(len(nearest), -1)
+        return np.asarray(self.scaling.width * np.exp(logs.mean(axis=1)))
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self.labels.X.cpu().numpy())
+
+    @cached_property
+    def _label_bandwidths(self) -> Float[ndarray, " n"]:
+        """The bandwidths that are best at the labels, in units of the scaled inputs."""
+        fits = local_fits(self.labels.X, self.labels, self.bandwidths, self.basis)
+        return as_array(self.bandwidths[self._choice(fits)])
 
     def noise_variance(self, X: Any) -> Float[ndarray, " m"]:  # noqa: ANN401 - any array-like
         """v at every input."""
