@@ -40,7 +40,7 @@ def optimal_choice(fits: Fits, threshold: float, *, order: int, d: int) -> Int[T
     d / (2 (Q + 1)) variance. Bias over deviation grows by the power Q + 1 + d/2 of the bandwidth, Eq.
     (eq:asymptoticBiasofLPS), which says how many steps of the ladder lie between them.
     """
-    excess = threshold / math.sqrt(max(d, 1) / (2.0 * (order + 1)))
+    excess = threshold / math.sqrt(d / (2.0 * (order + 1)))
     steps = round(math.log(excess) / (order + 1 + 0.5 * d) / math.log(RATIO))
     return torch.maximum(lepski_choice(fits, threshold) - max(0, steps), fits.smallest)
 

@@ -161,7 +161,8 @@ def left_out_fits(rows: Int[Tensor, " m"], labels: LabelledSet, bandwidths: Band
 
     Without a label of leverage h the others' weights are l / (1 - h): no fit is repeated.
     """
-    return _in_blocks(labels.X[rows], rows, labels, bandwidths, basis)
+    own = rows.to(labels.X.device)
+    return _in_blocks(labels.X[own], own, labels, bandwidths, basis)
 
 
 def _in_blocks(
@@ -200,15 +201,13 @@ def _fits(
     fits = Fits(*(torch.cat(part, dim=1) for part in zip(*parts, strict=True)))
     is_alone = ~fits.is_enough.any(1)
     fits.is_enough[is_alone, -1] = True
-    is_singular = is_alone & (fits.variance[:, -1] == 0.0)
-    if is_singular.any():
-        found = LocalWeights(
-            ridge_weights(at[is_singular], labels.X, bandwidths[-1:], basis), fits.is_enough[is_singular, -1:]
-        )
+    lonely = (is_alone & (fits.variance[:, -1] == 0.0)).nonzero()[:, 0]  # where no equations could be solved
+    if len(lonely):
+        found = LocalWeights(ridge_weights(at[lonely], labels.X, bandwidths[-1:], basis), fits.is_enough[lonely, -1:])
         if rows is not None:
-            found = _left_out(found, rows[is_singular])
+            found = _left_out(found, rows[lonely])
         sums = _sums(*found, labels)
-        fits.mean[is_singular, -1], fits.variance[is_singular, -1] = sums.mean[:, 0], sums.variance[:, 0]
+        fits.mean[lonely, -1], fits.variance[lonely, -1] = sums.mean[:, 0], sums.variance[:, 0]
     return fits
 
 
