@@ -16,6 +16,8 @@ from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
 from experiments.inducing_errors import DATA_SETS
 from experiments.inducing_points import ARMS, SIZES, TARGETS, curve
+from experiments.local_polynomials import HEADER as LOCAL_HEADER
+from experiments.local_polynomials import rows as local_rows
 from experiments.other_models import FAMILIES, errors_by_seed, savings
 from experiments.repetitions import mean_and_error, values_by_seed
 from experiments.tuning import MODELS
@@ -343,6 +345,14 @@ def _inducing_errors() -> str:
     return markdown(["data", "ratio of errors"], [[name, mean(ratio, ".3f")] for name, ratio in columns.items()])
 
 
+def _local_polynomials() -> str:
+    """Errors of local polynomials and the mixture, and what active labels save."""
+    content = record("local_polynomials")
+    names = {"mixture": "mixture", "lps1": "`Q = 1`", "lps3": "`Q = 3`"}
+    header = [" ".join(names.get(word, word) for word in column.split()) for column in LOCAL_HEADER]
+    return markdown(header, local_rows(content, [256, 512, 1024, 2048]))
+
+
 def _faults() -> str:
     """How often each fault was tried."""
     return markdown(["fault", "tried"], [[name, f"{n:,}"] for name, n in record("faults")["tried"].items()])
@@ -354,6 +364,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **CALIBRATION,
     **SIMULATOR,
     **SAMPLE_SIZES,
+    "local polynomials": _local_polynomials,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,
     "doppler": partial(_doppler, *CURVE),

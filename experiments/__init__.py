@@ -17,6 +17,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `sample_size_estimators.py`: the relative sample size from the same files, by several estimators
 - `inducing_density.py`, `inducing_errors.py`: methods of choosing inducing points in several columns
 - `inducing_points.py`: number and distribution of inducing points
+- `local_polynomials.py`: local polynomials beside the mixture on the Doppler function
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
 - `malonaldehyde_distances.py`: densities and distances of its spread configurations
 - `noise.py`: estimated noise variance compared with replicates

@@ -36,6 +36,9 @@ EXPERIMENTS = {
         "experiments.inducing_errors:main", "errors with default inducing points and k-means"
     ),
     "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
+    "local_polynomials": Experiment(
+        "experiments.local_polynomials:main", "local polynomials beside the mixture: estimates and learning curves"
+    ),
     "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
     "malonaldehyde_distances": Experiment(
         "experiments.malonaldehyde_distances:main", "how near spread configurations come to others"

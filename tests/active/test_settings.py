@@ -106,7 +106,7 @@ X = [[k / 9] for k in range(10)]
 density = lambda X: (_ for _ in ()).throw(AssertionError("computed"))
 for options in (
     {"seed": "one"}, {"model": lobal.MixtureRegressor}, {"validation": 5}, {"exploration": "much"}, {"draw": 1},
-    {"smoothness": None}, {"intrinsic_dimension": "two"}, {"shrink_inducing": None},
+    {"smoothness": "rough"}, {"intrinsic_dimension": "two"}, {"shrink_inducing": None},
 ):
     try:
         lobal.ActiveLearner(lobal.Pool(X, density=density), **options)

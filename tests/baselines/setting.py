@@ -1,9 +1,13 @@
-"""Tasks for the designs: a small space, some points drawn, most of them labelled, and a model of the labels."""
+"""Tasks for the designs: a small space, some points drawn, most of them labelled, and a model of the labels.
+
+And labelled sets for local polynomials.
+"""
 
 from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from lobal import Box, Pool
@@ -11,6 +15,7 @@ from lobal.active.campaign.ledger import Observations
 from lobal.active.candidates import ArrayCandidates
 from lobal.active.draws import DrawTask
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
+from lobal.core.dataset import LabelledSet
 from tests.active.setting import ones
 from tests.core.setting import seeded
 from tests.learner_setting import MODEL, bumpy
@@ -94,3 +99,11 @@ def _task(
 def _fitted(kind: str) -> FittedMixtureSurrogate:
     X = candidates(kind).X[:30]
     return FittedMixtureSurrogate(clone(MODEL).set_params(random_state=0).fit(X, bumpy(X)), {})
+
+
+def uniform(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.rand(*shape, dtype=torch.float64, generator=seeded(seed))
+
+
+def labelled(X: torch.Tensor, y: torch.Tensor, noise: torch.Tensor | None = None) -> LabelledSet:
+    return LabelledSet(X=X, y=y, weight=torch.ones_like(y), noise=torch.ones_like(y) if noise is None else noise)

@@ -21,8 +21,9 @@ def test_the_summary_has_means_and_standard_errors() -> None:
     assert entry == {"n": 10, "repetitions": 2, "value": {"mean": 11.0, "standard_error": pytest.approx(1.0)}}
 
 
-def test_the_summary_leaves_out_what_a_repetition_lacks() -> None:
-    (entry,) = summary([square(10, 0) | {"largest": 1.0}, square(10, 2) | {"largest": None}])
+def test_the_summary_leaves_out_lists_and_what_a_repetition_lacks() -> None:
+    some = {"largest": 1.0, "curve": [1.0, 2.0]}
+    (entry,) = summary([square(10, 0) | some, square(10, 2) | some | {"largest": None}])
     assert entry.keys() == {"n", "repetitions", "value"}
 
 

@@ -80,6 +80,7 @@ class Knowledge:
             self._state.candidates,
             smoothness=settings.smoothness,
             dimension=settings.dimension,
+            is_noise_in_bandwidth=self.fitted.is_noise_in_bandwidth,
         )
 
     @property

@@ -69,7 +69,8 @@ class ActiveLearner:
         model: an unfitted `MixtureRegressor` whose options every fit uses, or another `Surrogate`; by default the
             space's own, `MixtureRegressor()` for arrays.
         validation: inputs and labels to validate the fits with, used for nothing else.
-        smoothness: alpha of the target; change it for targets that are known to be rough.
+        smoothness: alpha of the target, by default infinity, or what the model is made for; change it for targets that
+            are known to be rough.
         intrinsic_dimension: delta of the inputs; by default estimated from a pool, the number of columns of a box.
         exploration: share of the points that follow the test density, between 0 and 1. It keeps a region from
             starving on the evidence of a handful of labels, and tells what the others gain; 0 is the paper's scheme.
@@ -105,7 +106,7 @@ class ActiveLearner:
         path: str | os.PathLike[str] | None = None,
         model: Any = None,  # noqa: ANN401 - a surrogate, or what is made one
         validation: Any = None,  # noqa: ANN401 - pairs of array-likes, or what the space takes
-        smoothness: float = float("inf"),
+        smoothness: float | None = None,
         intrinsic_dimension: float | None = None,
         exploration: float = 0.1,
         draw: str | None = None,
@@ -114,10 +115,11 @@ class ActiveLearner:
         keep_models: bool = False,
     ) -> None:
         design_name = checked_space(space).default_draw if draw is None else draw
-        given = {"smoothness": smoothness, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
+        surrogate = checked_surrogate(model, shrink_inducing, space, preset=preset)
+        alpha = surrogate.default_smoothness if smoothness is None else smoothness
+        given = {"smoothness": alpha, "intrinsic_dimension": intrinsic_dimension, "exploration": exploration}
         named = {"draw": design_name, "complexity": complexity, "keep_models": keep_models, "preset": preset}
         settings = LearnerSettings.checked(seed=seed, **given, **named)
-        surrogate = checked_surrogate(model, shrink_inducing, space, preset=preset)
         folder = None if path is None else checked_path(path)
         checked = None if validation is None else space.checked_validation(validation)
         candidates = space.candidates(settings.seed)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lobal.active.candidates import Candidates, Metric, seed_of
 from lobal.active.shrinking import numbers_found, shrunk
-from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Process, Surrogate
+from lobal.active.surrogate import FitTask, FittedSurrogate, NoiseFunction, Process, Surrogate, noise_to_go_on_with
 from lobal.core.arrays import resolve_device
 from lobal.core.kernels import scale_inputs, squared_distances
 from lobal.core.schema import flag, list_of, table, text, whole
@@ -208,18 +208,7 @@ class MixtureSurrogate(Surrogate):
             shrink_inducing=bool(settings["shrink_inducing"]),
         )
         was_function = "noise" in settings["functions"]
-        if noise is not None:
-            if not was_function:
-                raise ValueError(
-                    f"the campaign goes on with the noise it was begun with, {surrogate.model.noise!r} (None is "
-                    "learned); leave noise out"
-                )
-            surrogate.model.set_params(noise=noise)
-        elif was_function:
-            raise ValueError(
-                "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
-                "ActiveLearner.load(path, noise=function)"
-            )
+        surrogate.model.set_params(noise=noise_to_go_on_with(surrogate.model.noise, noise, was_function))
         return surrogate
 
     @property

@@ -46,11 +46,13 @@ def scores_from(
     *,
     smoothness: float,
     dimension: float,
+    is_noise_in_bandwidth: bool = False,
 ) -> Scores:
     """All scores from what a model says and the training density p_k."""
     orders = {"smoothness": smoothness, "dimension": dimension}
     noise = ordinary(noise)  # of complexity and noise only ratios matter
-    complexity = local_complexity(ordinary(bandwidth), positive(density), **orders)
+    inside = positive(noise) if is_noise_in_bandwidth else None
+    complexity = local_complexity(ordinary(bandwidth), positive(density), noise=inside, **orders)
     q = per_cost(candidates.test_density, candidates)
     superior = superior_density(complexity, q, noise, **orders)
     return Scores(

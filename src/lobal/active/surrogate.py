@@ -4,6 +4,7 @@
 no model: mixtures over arrays are one kind, force fields another.
 """
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -73,6 +74,9 @@ class FittedSurrogate(ABC):
     validation_error: float | None  # root mean squared
     standard_error: float | None = None  # of the validation error; none if it is not known
     noise: float | None  # variance of the labels' noise, on average; none where labels are taken to be exact
+    # Whether local bandwidths grow with the noise of the labels, as those of local polynomials do: the noise is then
+    # part of the complexity, Eq. (eq:isotropicComplexityLPS).
+    is_noise_in_bandwidth: bool = False
 
     @abstractmethod
     def predict(self, X: ndarray) -> ndarray:
@@ -141,6 +145,11 @@ class Surrogate(ABC):
 
     kind: ClassVar[str]  # name in a campaign's header
 
+    @property
+    def default_smoothness(self) -> float:
+        """alpha that the model is made for, which a learner takes unless it is given another."""
+        return math.inf
+
     @abstractmethod
     def fit(self, task: FitTask) -> FittedSurrogate:
         """The model fitted to all labels of a campaign; the same task gives the same model."""
@@ -195,3 +204,21 @@ class Surrogate(ABC):
     def changed_options(self) -> dict[str, Any]:
         """Options that differ from their defaults, for reports."""
         return {}
+
+
+def noise_to_go_on_with(saved: Any, given: NoiseFunction | None, was_function: bool) -> Any:  # noqa: ANN401 - an option
+    """The noise of a saved model: what was saved, or the function that it was and that is given again.
+
+    Raises:
+        ValueError: the function is missing and needed, or given and not needed.
+    """
+    if given is not None and not was_function:
+        raise ValueError(
+            f"the campaign goes on with the noise it was begun with, {saved!r} (None is learned); leave noise out"
+        )
+    if given is None and was_function:
+        raise ValueError(
+            "the campaign's model was given a function as its noise, which cannot be saved; pass it again: "
+            "ActiveLearner.load(path, noise=function)"
+        )
+    return saved if given is None else given

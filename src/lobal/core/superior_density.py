@@ -25,15 +25,19 @@ def local_bandwidth(gate: Float[Tensor, "n L"], bandwidths: Bandwidths) -> Value
     return torch.exp(gate @ bandwidths.log())
 
 
-def local_complexity(bandwidth: Values, density: Values, *, smoothness: float, dimension: float) -> Values:
+def local_complexity(
+    bandwidth: Values, density: Values, *, smoothness: float, dimension: float, noise: Values | None = None
+) -> Values:
     """Local function complexity (LFC) of GP regression, Theorem 1, Eq. (eq:isotropicComplexityGPR).
 
     The factor in n is dropped. The exponent is the theorem's d / (2 alpha + d), not the 1 / (2 alpha + d) that
-    Eq. (eq:approxLFC) prints.
+    Eq. (eq:approxLFC) prints. With the noise variance v of the labels it is that of local polynomials of order
+    alpha - 1, whose bandwidths depend on v / p, Eq. (eq:isotropicComplexityLPS).
     """
     _check(smoothness, dimension)
     exponent = 0.0 if math.isinf(smoothness) else dimension / (2.0 * smoothness + dimension)
-    return density.pow(-exponent) / bandwidth.pow(dimension)
+    per_label = density if noise is None else density / noise
+    return per_label.pow(-exponent) / bandwidth.pow(dimension)
 
 
 def superior_density(

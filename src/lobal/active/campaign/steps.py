@@ -36,8 +36,8 @@ MODEL = "model"  # suffix of the files of models
 # Of what steps leave, so many are kept, and no more than so many densities at candidates, 8 bytes each and as many of
 # the complexity; but two in any case.
 MOST_KEPT, KEPT_NUMBERS = 32, 2**20
-# The kinds that a header may name; nothing else that a file names is ever imported. Molecules stand in a higher room:
-# they are imported when a campaign of theirs is opened.
+# The kinds that a header may name; nothing else that a file names is ever imported. Molecules and baselines stand in
+# higher rooms: they are imported when a campaign of theirs is opened.
 CANDIDATES = {
     "array": "lobal.active.candidates:ArrayCandidates",
     "search_space": "lobal.active.search_candidates:SearchCandidates",
@@ -47,6 +47,7 @@ SURROGATES = {
     "outputs": "lobal.active.output_surrogate:OutputSurrogate",
     "mixture": "lobal.active.mixture_surrogate:MixtureSurrogate",
     "force_field": "lobal.molecules.surrogate:ForceFieldSurrogate",
+    "local_polynomials": "lobal.baselines.local_polynomial:LocalPolynomials",
 }
 # Campaigns of format 1 that name their kind: a function of header, events and folder that returns both as format 2.
 EARLIER = {"force field campaign": "lobal.molecules.earlier_campaigns:upgraded"}
