@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+from scipy.interpolate import CloughTocher2DInterpolator, LinearNDInterpolator, NearestNDInterpolator
 
 from experiments.data_files import load_npz
 from experiments.mesh.quad_tree import Grid, Leaves, leaves_of
@@ -61,10 +61,14 @@ class Field:
 
     The centres do not reach the walls, and nothing is extrapolated: the margin is half of the least cell with which
     they surround (almost) all of the square. That square is the unit square here.
+
+    Args:
+        cells: of the simulation.
+        is_cubic: whether the field is cubic between the centres, with continuous derivatives; linear by default.
     """
 
-    def __init__(self, cells: Cells) -> None:
-        self._linear = LinearNDInterpolator(cells.X, cells.y)
+    def __init__(self, cells: Cells, *, is_cubic: bool = False) -> None:
+        self._between = (CloughTocher2DInterpolator if is_cubic else LinearNDInterpolator)(cells.X, cells.y)
         self._nearest = NearestNDInterpolator(cells.X, cells.y)
         margins = [side / 2 for side in cells.sides if self._share_outside(side / 2) < LARGEST_SHARE_OUTSIDE]
         if not margins:
@@ -74,7 +78,7 @@ class Field:
     def __call__(self, points: Points) -> Float[ndarray, " n"]:
         """The field at points of the unit square; outside the convex hull of the centres, that of the nearest."""
         X = self.inputs(points)
-        values = self._linear(X)
+        values = self._between(X)
         outside = np.isnan(values)
         values[outside] = self._nearest(X[outside])
         return values
@@ -84,7 +88,7 @@ class Field:
         return _without_margin(points, self.margin)
 
     def _share_outside(self, margin: float) -> float:
-        return float(np.isnan(self._linear(_without_margin(lattice(256), margin))).mean())
+        return float(np.isnan(self._between(_without_margin(lattice(256), margin))).mean())
 
 
 def _without_margin(points: Points, margin: float) -> Points:

@@ -68,7 +68,7 @@ def _sums(leaves: Leaves, values: Float[ndarray, "R R"]) -> Float[ndarray, " n"]
 
 
 def _difference(leaves: Leaves, slope: Float[ndarray, " n"], axis: int) -> Float[ndarray, " n"]:
-    """The derivative of values in cells along x (axis 0) or y (axis 1), from neighbours or, at walls, the cell itself."""
+    """The derivative of values in cells along x (axis 0) or y (axis 1), from neighbours and, at walls, the cell."""
     index = 1 - axis  # rows of the lattice are y
     before, behind = (leaves.origin + leaves.width[:, None] // 2 for _ in range(2))
     before[:, index] = np.maximum(leaves.origin[:, index] - 1, 0)

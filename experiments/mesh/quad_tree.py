@@ -1,8 +1,8 @@
 """Quad-trees: grids of the unit square whose cells are halved, in both directions, where it is worth it.
 
-A grid is an array of levels: entry (i, j) is the level of the leaf cell that covers square (i, j) of the finest lattice,
-rows upwards. The cell of level l has the side 2^-l. Every grid is balanced, as solvers require it: cells that share an
-edge differ by at most one level.
+A grid is an array of levels: entry (i, j) is the level of the leaf cell that covers square (i, j) of the finest
+lattice, rows upwards. The cell of level l has the side 2^-l. Every grid is balanced, as solvers require it: cells that
+share an edge differ by at most one level.
 """
 
 from collections.abc import Callable
@@ -104,19 +104,19 @@ def refined(grid: Grid, indicator: Indicator, budget: int) -> Grid:
         order = np.argsort(-values, kind="stable")
         order = order[(width[order] > 1) & (values[order] > 0.0)]
         wanted = order[: max(1, round(SHARE * len(width)))]
-        affordable = _affordable(grid, wanted, budget)
-        grid = split(grid, wanted[:affordable])
-        if affordable < len(wanted) or len(wanted) == 0:
-            return grid
+        finer = split(grid, wanted)
+        if len(wanted) == 0 or n_cells(finer) > budget:
+            return _within(grid, wanted, budget)
+        grid = finer
 
 
-def _affordable(grid: Grid, chosen: Int[ndarray, " k"], budget: int) -> int:
-    """How many of the chosen cells, from the first on, can be split within the budget, by bisection."""
-    least, most = 0, len(chosen)
-    while least < most:
-        middle = (least + most + 1) // 2
+def _within(grid: Grid, chosen: Int[ndarray, " k"], budget: int) -> Grid:
+    """The grid with as many of the chosen cells split, from the first on, as the budget allows, by bisection."""
+    affordable, least_too_many = 0, len(chosen)
+    while affordable + 1 < least_too_many:
+        middle = (affordable + least_too_many) // 2
         if n_cells(split(grid, chosen[:middle])) <= budget:
-            least = middle
+            affordable = middle
         else:
-            most = middle - 1
-    return least
+            least_too_many = middle
+    return split(grid, chosen[:affordable])
