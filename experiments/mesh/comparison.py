@@ -19,7 +19,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.mesh.densities import WINDOWS, densities, learned
-from experiments.mesh.field import Field, Reference, load_cells
+from experiments.mesh.field import LATTICE, Field, Reference, load_cells
 from experiments.mesh.indicators import by_curvature, by_density, by_error, by_gradient
 from experiments.mesh.quad_tree import SHARE, Grid, Indicator, n_cells, refined, uniform_grid
 from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, mean_and_error
@@ -42,6 +42,7 @@ class MeshSettings:
     data: str  # an .npz file
     budgets: tuple[int, ...]
     is_cubic: bool = False  # whether the reference is cubic between the simulation's cells; linear otherwise
+    points: int = LATTICE  # a side, at which errors are measured
 
     def __post_init__(self) -> None:
         if not self.budgets or self.budgets[0] < 4**FIRST_LEVEL or (np.diff(self.budgets) <= 0).any():
@@ -68,7 +69,7 @@ def run(n: int, seed: int, *, settings: MeshSettings) -> Result:
     """Cells and errors of grids in columns such as "superior_rmse_512", by n labels; without labels by the field."""
     cells = load_cells(settings.data)
     field = Field(cells, is_cubic=settings.is_cubic)
-    reference = Reference(field)
+    reference = Reference(field, n=settings.points)
     result: Result = {"n": n, "seed": seed}
     if n == 0:
         indicators = solver_indicators(field, reference)
