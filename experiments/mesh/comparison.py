@@ -120,9 +120,10 @@ def _relative(rows: Sequence[Result], uniform: Result, budgets: Sequence[int], l
             for kind in ("cells", "rmse")
         )
         ratios = (cells + labels) / uniform_cells(uniform, rmse)
-        overall = np.exp(np.log(ratios).mean(axis=1))
-        by_budget = {str(budget): mean_and_error(column) for budget, column in zip(budgets, ratios.T, strict=True)}
-        found[name] = by_budget | {"overall": mean_and_error(overall)}
+        columns = zip(budgets, ratios.T.tolist(), strict=True)
+        overall = np.exp(np.log(ratios).mean(axis=1)).tolist()
+        found[name] = {str(budget): mean_and_error(column) for budget, column in columns}
+        found[name]["overall"] = mean_and_error(overall)
     return found
 
 

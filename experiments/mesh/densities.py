@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from numpy import ndarray
 from scipy.ndimage import gaussian_filter
+from torch import Tensor
 
 from experiments.mesh.field import Cells, Field, lattice
 from lobal.active.learner import ActiveLearner
@@ -30,7 +31,7 @@ FIRST_SIZE = 128  # labels before the model is fitted first
 WINDOWS = (0.5, 1.0)
 STEPS = 12  # widths between the least and the greatest window for which variances are computed
 
-Raster: TypeAlias = Float[ndarray, "k k"]
+Raster: TypeAlias = Float[ndarray, "rows columns"]
 
 
 class Learned(NamedTuple):
@@ -43,8 +44,9 @@ class Learned(NamedTuple):
 
 def complexity(bandwidth: Raster) -> Raster:
     """Local function complexity, of a function that is smooth without limit."""
-    sigma = torch.as_tensor(bandwidth)
-    return local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=DIMENSION).numpy()
+    (sigma,) = _columns(bandwidth)
+    found = local_complexity(sigma, torch.ones_like(sigma), smoothness=math.inf, dimension=DIMENSION)
+    return found.numpy().reshape(bandwidth.shape)
 
 
 def learned(cells: Cells, field: Field, n: int, seed: int) -> Learned:
@@ -90,14 +92,19 @@ def densities(model: Learned) -> dict[str, Raster]:
 
 def superior(LFC: Raster, test_density: Raster) -> Raster:
     """The superior density sqrt(LFC q) of labels without noise."""
-    structure, q = torch.as_tensor(LFC), torch.as_tensor(test_density)
-    return superior_density(structure, q, torch.ones_like(q), smoothness=math.inf, dimension=DIMENSION).numpy()
+    structure, q = _columns(LFC, test_density)
+    found = superior_density(structure, q, torch.ones_like(q), smoothness=math.inf, dimension=DIMENSION)
+    return found.numpy().reshape(LFC.shape)
 
 
 def bilinear(LFC: Raster, test_density: Raster) -> Raster:
     """The density (q LFC^2)^(1/3) of cells with the least squared error of bilinear interpolation."""
-    p_sup, q = torch.as_tensor(superior(LFC, test_density)), torch.as_tensor(test_density)
-    return spread_density(p_sup, q, BILINEAR, dimension=DIMENSION).numpy()
+    p_sup, q = _columns(superior(LFC, test_density), test_density)
+    return spread_density(p_sup, q, BILINEAR, dimension=DIMENSION).numpy().reshape(LFC.shape)
+
+
+def _columns(*rasters: Raster) -> list[Float[Tensor, " n"]]:
+    return [torch.from_numpy(np.ravel(raster)) for raster in rasters]
 
 
 def squared_amplitude(model: Learned, window: float) -> Raster:

@@ -88,7 +88,9 @@ class Field:
         return _without_margin(points, self.margin)
 
     def _share_outside(self, margin: float) -> float:
-        return float(np.isnan(self._between(_without_margin(lattice(256), margin))).mean())
+        ticks = np.linspace(0.0, 1.0, 257)  # with the edges
+        nodes = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+        return float(np.isnan(self._between(_without_margin(nodes, margin))).mean())
 
 
 def _without_margin(points: Points, margin: float) -> Points:
