@@ -6,5 +6,7 @@ Start with `comparison.py`; the worked example is docs/mesh_refinement.md.
 - `quad_tree.py`: grids of squares of different sizes, refined under a budget of cells
 - `indicators.py`: which cells to split: density, gradient, second derivatives, the error itself
 - `densities.py`: densities of cells from labels of the field, by the default learner
+- `settings.py`: budgets, labels and levels
 - `comparison.py`: the experiment
+- `picture.py`: what its figure shows
 """

@@ -7,55 +7,37 @@ number of cells of a grid over that of a uniform grid with the same error.
 OMP_NUM_THREADS=1 python -m experiments mesh $LOBAL_DATA/thermal_cavity_098.npz --output docs/results/mesh.json
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from jaxtyping import Float
 from numpy import ndarray
 
+from experiments.figures.grids import grids_figure
 from experiments.mesh.densities import WINDOWS, densities, learned
-from experiments.mesh.field import LATTICE, Field, Reference, load_cells
+from experiments.mesh.field import Field, Reference, load_cells
 from experiments.mesh.indicators import by_curvature, by_density, by_error, by_gradient
-from experiments.mesh.quad_tree import SHARE, Grid, Indicator, n_cells, refined, uniform_grid
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, mean_and_error
+from experiments.mesh.picture import picture_of
+from experiments.mesh.quad_tree import SHARE, Indicator, n_cells
+from experiments.mesh.settings import (
+    BUDGETS,
+    CURVATURE_POWERS,
+    DEEPEST,
+    FIRST_LEVEL,
+    GRADIENT_POWERS,
+    LABELS,
+    UNIFORM_SIDES,
+    MeshSettings,
+)
+from experiments.repetitions import Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, mean_and_error
 from lobal.cli.checks import whole_numbers
 from lobal.mixture.estimator import SMALLEST_TRAINING_SET
-
-BUDGETS = "256,362,512,724,1024,1448,2048,2896,4096"
-LABELS = "256,512,1024"
-FIRST_LEVEL, DEEPEST = 3, 8
-UNIFORM_SIDES = np.unique(np.geomspace(8, 256, 56).astype(np.int64)).tolist()  # cells a side, six percent apart
-# Powers of the side that the indicators of solvers are multiplied by.
-GRADIENT_POWERS, CURVATURE_POWERS = (1.0, 1.5, 2.0, 2.5), (2.0, 3.0, 4.0)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MeshSettings:
-    """Everything that a repetition depends on, except for the number of labels and its seed."""
-
-    data: str  # an .npz file
-    budgets: tuple[int, ...]
-    is_cubic: bool = False  # whether the reference is cubic between the simulation's cells; linear otherwise
-    points: int = LATTICE  # a side, at which errors are measured
-
-    def __post_init__(self) -> None:
-        if not self.budgets or self.budgets[0] < 4**FIRST_LEVEL or (np.diff(self.budgets) <= 0).any():
-            raise ValueError(
-                f"budgets must be ascending numbers of cells from {4**FIRST_LEVEL} on, got {list(self.budgets)}"
-            )
-
-    def grids(self, indicator: Indicator) -> Iterator[tuple[int, Grid]]:
-        """Grids by budget, each a refinement of the one before."""
-        grid = uniform_grid(FIRST_LEVEL, deepest=DEEPEST)
-        for budget in self.budgets:
-            grid = refined(grid, indicator, budget)
-            yield budget, grid
+from lobal.report.figures import save_figure
 
 
 def solver_indicators(field: Field, reference: Reference) -> dict[str, Indicator]:
@@ -135,6 +117,7 @@ def main(
     seeds: Seeds = 5,
     first_seed: FirstSeed = 0,
     jobs: Jobs = 1,
+    figure: Figure = None,
     cubic: Annotated[
         bool, typer.Option("--cubic", help="A cubic reference between the cells, not a linear one.")
     ] = False,
@@ -153,7 +136,10 @@ def main(
         conclude=partial(conclusion, budgets=settings.budgets),
     )
     pairs = [(0, 0), *((n, seed) for n in sizes for seed in range(first_seed, first_seed + seeds))]
-    print_relative_cells(repetitions.complete(pairs, output, jobs=jobs))
+    record = repetitions.complete(pairs, output, jobs=jobs)
+    print_relative_cells(record)
+    if figure is not None:
+        save_figure(grids_figure(picture_of(settings, record, first_seed)), figure)
 
 
 def print_relative_cells(record: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from numpy import ndarray
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from experiments.mesh.field import Cells, Field, lattice
+from experiments.mesh.field import Cells, Field, Points, lattice
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Pool
 from lobal.active.spread import Shape, spread_density
@@ -40,6 +40,7 @@ class Learned(NamedTuple):
     bandwidth: Raster
     prediction: Raster
     learners_bandwidth: Raster  # as the learner's own model has it, by which labels were chosen
+    labelled: Points
 
 
 def complexity(bandwidth: Raster) -> Raster:
@@ -62,7 +63,7 @@ def learned(cells: Cells, field: Field, n: int, seed: int) -> Learned:
     assert learner.fitted is not None  # there are enough labels
     X, scale = field.inputs(lattice(SIDE)), 1.0 - 2.0 * field.margin
     found = (model.local_bandwidth(X) / scale, model.predict(X), learner.fitted.local_bandwidth(X) / scale)
-    return Learned(*(values.reshape(SIDE, SIDE) for values in found))
+    return Learned(*(values.reshape(SIDE, SIDE) for values in found), (learner.labelled.X - field.margin) / scale)
 
 
 def sizes_up_to(n: int) -> list[int]:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.mesh import comparison, densities
-from experiments.mesh.comparison import MeshSettings, conclusion, run, uniform_cells
+from experiments.mesh.comparison import conclusion, run, uniform_cells
 from experiments.mesh.densities import Learned, bilinear, complexity, sizes_up_to, squared_amplitude, superior
 from experiments.mesh.field import Cells, Field, lattice, load_cells
+from experiments.mesh.settings import MeshSettings
 from experiments.repetitions import Result
 from tests.experiments.setting import invoke
 
@@ -88,7 +89,8 @@ def test_no_other_density_has_a_smaller_error_of_bilinear_cells(rng: np.random.G
 def test_the_amplitude_is_that_of_a_wave_whatever_its_length() -> None:
     x = (np.arange(128) + 0.5) / 128
     wave = np.where(x < 0.5, 3.0 * np.sin(100.0 * x), np.sin(200.0 * x))
-    model = Learned(*np.broadcast_arrays(np.where(x < 0.5, 0.04, 0.02), wave[None], np.ones((128, 1))))
+    sigma, wave = np.broadcast_arrays(np.where(x < 0.5, 0.04, 0.02), np.tile(wave, (128, 1)))
+    model = Learned(sigma, wave, sigma, lattice(4))
     found = squared_amplitude(model, 1.0)
     assert found[:, 32].mean() == pytest.approx(4.5, rel=0.1)
     assert found[:, 96].mean() == pytest.approx(0.5, rel=0.1)
@@ -124,7 +126,8 @@ def test_relative_cells_have_a_standard_error_over_seeds() -> None:
     assert found["with_labels"]["50"]["superior"]["100"]["mean"] == pytest.approx(1.5 * overall["mean"])
 
 
-def test_every_grid_of_labels_stays_within_its_budget(path: Path) -> None:
+def test_every_grid_of_labels_stays_within_its_budget(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(densities, "SIDE", 32)
     result = run(40, 0, settings=small(path))
     names = [name for name in result if "_cells_" in name]
     assert len(names) == 2 * 8
@@ -138,14 +141,22 @@ def test_solvers_grids_beat_uniform_ones_on_a_front(path: Path) -> None:
     assert ratios["error"]["overall"]["mean"] < ratios["curvature_3"]["overall"]["mean"] < 1.0
 
 
-def test_the_command_writes_a_record(path: Path) -> None:
+def test_the_command_writes_a_record_and_resumes_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def counted(n: int, seed: int, *, settings: MeshSettings) -> Result:
+        calls.append((n, seed))
+        return made_up(n, seed, settings.budgets)
+
+    monkeypatch.setattr(comparison, "run", counted)
     output = path.parent / "record.json"
-    result = invoke("mesh", path, "--budgets", "64,80", "--labels", "20", "--seeds", "1", "--output", output)
-    assert result.exit_code == 0, result.output
-    assert "curvature_3" in result.output
-    record = json.loads(output.read_text())
-    assert [(each["n"], each["repetitions"]) for each in record["summary"]] == [(0, 1), (20, 1)]
-    assert record["settings"]["data"] == "front"
+    for seeds in (1, 2):
+        options = ("--budgets", "64,80", "--labels", "20", "--seeds", seeds, "--output", output)
+        result = invoke("mesh", path, *options)
+        assert result.exit_code == 0, result.output
+    assert calls == [(0, 0), (20, 0), (20, 1)]
+    assert "superior                 0.583 ± 0.083" in result.output
+    assert json.loads(output.read_text())["settings"]["data"] == "front"
 
 
 @pytest.mark.parametrize(
