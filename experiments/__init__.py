@@ -20,6 +20,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `local_polynomials.py`: local polynomials beside the mixture on the Doppler function
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
 - `malonaldehyde_distances.py`: densities and distances of its spread configurations
+- `mesh/`: grids of a flow by local complexity, as solvers refine them, and uniform ones
 - `noise.py`: estimated noise variance compared with replicates
 - `other_models.py`, `rbf_network.py`: other models trained on active labels
 - `patch_size.py`: how small a patch of fast oscillations is found with how many labels

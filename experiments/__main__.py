@@ -47,6 +47,9 @@ EXPERIMENTS = {
     "malonaldehyde_spread": Experiment(
         "experiments.malonaldehyde_spread:main", "random, drawn and spread configurations"
     ),
+    "mesh": Experiment(
+        "experiments.mesh.comparison:main", "grids of a flow: by local complexity, as solvers do, uniform"
+    ),
     "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
     "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
     "patch_size": Experiment("experiments.patch_size:main", "how small a patch is found with how many labels"),
