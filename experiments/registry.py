@@ -15,12 +15,20 @@ FIGURE = RECORD + " --figure {folder}/figures/{name}.png"
 BOTH_ARMS = """
 doppler_active draws --oracle {options} --output {folder}/doppler_curve_active.json
 doppler_active random {options} --output {folder}/doppler_curve_random.json
-doppler_curves {folder}/doppler_curve_active.json {folder}/doppler_curve_random.json --figure {folder}/figures/{name}.png
+doppler_curves {folder}/doppler_curve_active.json {folder}/doppler_curve_random.json \
+--figure {folder}/figures/{name}.png
 """
 MALONALDEHYDE = """
 malonaldehyde {data}/malonaldehyde_gfn2_500K.npz --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz {options} \
 --output {folder}/malonaldehyde
 malonaldehyde_report {folder}/malonaldehyde --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --figures {folder}/figures
+"""
+HETEROSCEDASTIC = """
+heteroscedastic aware {options} --output {folder}/heteroscedastic_aware.json
+heteroscedastic blind {options} --output {folder}/heteroscedastic_blind.json
+heteroscedastic random {options} --output {folder}/heteroscedastic_random.json
+heteroscedastic homoscedastic {options} --output {folder}/heteroscedastic_homoscedastic.json
+heteroscedastic_figure {folder} --figure {folder}/figures/{name}.png
 """
 PEERS = """
 peers {folder}/peers.jsonl --data {data} {options}
@@ -121,6 +129,18 @@ EXPERIMENTS = {
         smoke="--sizes 16,32 --n-inducing 8 --seeds 1",
         quick="--seeds 4",
         paper="--seeds 20",
+    ),
+    "heteroscedastic": Experiment(
+        "experiments.heteroscedastic:main",
+        "noise that varies: sampling that knows it, that does not, and random",
+        ("fig:dopplerHExperiment_data_pOpt_lob_rmse",),
+        commands=HETEROSCEDASTIC,
+        smoke="--start 16 --n 32 --n-inducing 8 --seeds 1",
+        quick="--n 32768 --seeds 4",
+        paper="--n 32768 --seeds 20",
+    ),
+    "heteroscedastic_figure": Experiment(
+        "experiments.heteroscedastic:figure_command", "four panels from the records of its arms"
     ),
     "inducing_density": Experiment(
         "experiments.inducing_density:main",

@@ -18,7 +18,7 @@ import typer
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 
-Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None) by name
+Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None), or lists of them, by name
 
 # Options that the experiments share.
 Output = Annotated[Path, typer.Option(help="JSON file; results it already contains are not computed again.")]
@@ -98,13 +98,12 @@ class Repetitions:
 
 
 def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Mean and standard error of every number, one entry per size; numbers that a repetition lacks are left out."""
+    """Mean and standard error of every number, one entry per size; what is no number in some is left out."""
     entries = []
     for n in sorted({result["n"] for result in results}):
         rows = [result for result in results if result["n"] == n]
-        measured = [
-            name for name in rows[0] if name not in ("n", "seed") and all(row[name] is not None for row in rows)
-        ]
+        names = [name for name in rows[0] if name not in ("n", "seed")]
+        measured = [name for name in names if all(isinstance(row[name], int | float) for row in rows)]
         numbers = {name: mean_and_error([float(row[name]) for row in rows]) for name in measured}
         entries.append({"n": n, "repetitions": len(rows), **numbers})
     return entries

@@ -70,7 +70,9 @@ def sample_sizes(results: Sequence[Result], arm: str, reference: str) -> dict[st
 
 
 def error_panels(
-    panels: Mapping[str, Mapping[str, ErrorCurve]], xlabel: str = "labelled configurations $n$", rate: float | None = None
+    panels: Mapping[str, Mapping[str, ErrorCurve]],
+    xlabel: str = "labelled configurations $n$",
+    rate: float | None = None,
 ) -> Figure:
     """One panel per kind of error, each with the same curves, such as RMSE and largest error.
 
@@ -91,9 +93,7 @@ def error_panels(
     return figure
 
 
-def draw_errors(
-    axes: Axes, curves: Mapping[str, ErrorCurve], xlabel: str = LABELS, rate: float | None = None
-) -> None:
+def draw_errors(axes: Axes, curves: Mapping[str, ErrorCurve], xlabel: str = LABELS, rate: float | None = None) -> None:
     """Curves with error bars on logarithmic axes, the last one solid."""
     looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(curves)][::-1]
     for (name, curve), (line, colour, marker) in zip(curves.items(), looks, strict=True):

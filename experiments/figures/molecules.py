@@ -34,6 +34,7 @@ FLAT = 1.0 + 1e-6  # keeps the levels of an even map apart
 TURN = 360.0  # degrees
 MARKERS = ("o", "s", "^", "D")
 
+
 class RotorMap(NamedTuple):
     """Values at the angles phi_1 (rows) and phi_2 (columns)."""
 

@@ -37,7 +37,8 @@ def test_the_command_draws_its_record_without_fitting_again(tmp_path: Path, monk
     monkeypatch.setattr(equidistant, "run", invented)
     words = ("equidistant", "--sizes", "8,16", "--output", tmp_path / "record.json", "--figure", tmp_path / "a.png")
     assert invoke(*words, "--seeds", 2).exit_code == 0
-    monkeypatch.setattr(equidistant, "run", None)
+    monkeypatch.undo()
+    monkeypatch.setattr(equidistant, "fitted", None)
     assert invoke(*words, "--seeds", 2).exit_code == 0
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["relative_sample_sizes"]["16"]["rho"] == pytest.approx(0.25)
