@@ -196,6 +196,15 @@ EXPERIMENTS = {
         quick="--sizes 64,128 --seeds 1",
         paper="",
     ),
+    "mogpu": Experiment(
+        "experiments.mogpu:main",
+        "uncertainty sampling, equidistant and superior sampling",
+        ("fig:dopplerExperiment_SABER_EquiVsUncertaintyVsPOpt2",),
+        commands=FIGURE,
+        smoke="--sizes 32,64 --gate-labels 640 --n-inducing 16 --seeds 1",
+        quick="--seeds 4",
+        paper="--seeds 20",
+    ),
     "noise": Experiment(
         "experiments.noise:main",
         "noise estimates compared with held-out replicates",
