@@ -205,6 +205,15 @@ EXPERIMENTS = {
         quick="--seeds 4",
         paper="--seeds 20",
     ),
+    "no_penalty": Experiment(
+        "experiments.no_penalty:main",
+        "active learning without a penalty on small bandwidths",
+        ("fig:dopplerExperiment_noBWPen_dataset_LOB",),
+        commands=FIGURE,
+        smoke="--start 16 --n 32 --n-inducing 8 --max-epochs 2 --seeds 1",
+        quick="--seeds 4",
+        paper="--seeds 20",
+    ),
     "noise": Experiment(
         "experiments.noise:main",
         "noise estimates compared with held-out replicates",
