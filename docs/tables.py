@@ -10,6 +10,7 @@ import numpy as np
 from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
+from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
 from docs.simulator_tables import SIMULATOR
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
@@ -317,6 +318,7 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "shrunk": _shrunk,
     "gpytorch_seeds": _seeds,
     "large_pool_steps": _large_pool,
+    **REPRODUCTION_DERIVED,
 }
 
 
@@ -350,6 +352,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "faults": _faults,
     **PEERS,
     **CALIBRATION,
+    **REPRODUCTION,
     **SIMULATOR,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,

@@ -130,6 +130,15 @@ EXPERIMENTS = {
         quick="--seeds 4",
         paper="--seeds 20",
     ),
+    "greedy_points": Experiment(
+        "experiments.greedy_points:main",
+        "greedy inducing points of every expert by thresholds",
+        ("fig:dopplerExperiment_ourIPsVsGFF",),
+        commands=FIGURE,
+        smoke="--n 640 --sizes 8,16 --n-inducing 16 --seeds 1",
+        quick="--n 8192 --seeds 2",
+        paper="--n 32768 --seeds 20",
+    ),
     "heteroscedastic": Experiment(
         "experiments.heteroscedastic:main",
         "noise that varies: sampling that knows it, that does not, and random",
@@ -155,6 +164,15 @@ EXPERIMENTS = {
         commands=RECORD + " --data {data}",
         smoke="--n 64 --names volcano --seeds 1",
         quick="--n 500 --seeds 1",
+        paper="",
+    ),
+    "inducing_places": Experiment(
+        "experiments.inducing_places:main",
+        "where inducing points lie",
+        ("fig:dopplerExperiment_IPdistribution_test_vs_opt",),
+        commands=FIGURE,
+        smoke="--n 64 --m 8 --n-inducing 16",
+        quick="",
         paper="",
     ),
     "inducing_points": Experiment(

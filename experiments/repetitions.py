@@ -119,7 +119,7 @@ def print_summary(record: dict[str, Any], n: int, *names: str) -> None:
             print(f"  {name:40} {number['mean']:.4g}{error}")
 
 
-def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int]) -> np.ndarray:
+def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int | float]) -> np.ndarray:
     """Numbers (seeds, sizes) that the results have under names such as "rmse_1024"."""
     return np.array([[result[f"{name}_{size}"] for size in sizes] for result in results], dtype=np.float64)
 
