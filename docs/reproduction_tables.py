@@ -7,6 +7,7 @@ import numpy as np
 
 from docs.records import markdown, mean, record
 from experiments.figures.errors import by_size, measured_curve, sample_sizes
+from experiments.other_models import savings
 from experiments.repetitions import Result, mean_and_error
 
 NOISE_ARMS = ("random", "blind", "aware")
@@ -133,6 +134,25 @@ def _noise_rho() -> dict[str, Any]:
     return {arm: sample_sizes(rows, "aware", arm) for arm in ("blind", "random")}
 
 
+def _inducing_rmse() -> dict[str, Any]:
+    """Errors with inducing points that follow the LFC, by labels and number."""
+    results = record("inducing_points")["results"]
+    return {
+        arm: {
+            "lfc": {
+                str(m): mean_and_error([result[f"fitted_{arm}_lfc_rmse_{m}"] for result in results])
+                for m in (128, 1024)
+            }
+        }
+        for arm in ("active", "random")
+    }
+
+
+def _other_models() -> dict[str, Any]:
+    results = record("other_models")["results"]
+    return {name: savings(results, name, "active").overall._asdict() for name in ("forest", "network")}
+
+
 REPRODUCTION: dict[str, Callable[[], str]] = {
     "equidistant": _equidistant,
     "heteroscedastic": _heteroscedastic,
@@ -141,4 +161,9 @@ REPRODUCTION: dict[str, Callable[[], str]] = {
     "greedy points": _greedy,
     "shared points": _shared,
 }
-REPRODUCTION_DERIVED: dict[str, Callable[[], Any]] = {"mogpu_largest": _ratios, "noise_rho": _noise_rho}
+REPRODUCTION_DERIVED: dict[str, Callable[[], Any]] = {
+    "mogpu_largest": _ratios,
+    "noise_rho": _noise_rho,
+    "inducing_rmse": _inducing_rmse,
+    "other_models_rho": _other_models,
+}

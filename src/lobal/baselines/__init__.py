@@ -8,4 +8,5 @@ knows the designs by name; packages are imported when a design is first used (`p
 - `lcmd.py`: bmdal-reg: largest cluster maximum distance in the gradient features of a neural network.
 - `qnipv.py`: BoTorch: the batch that lowers the integrated posterior variance of a Gaussian process most.
 - `uncertainty.py`: greatest variance, of one Gaussian process (`gp_variance`) or of the mixture (`mogpu`).
+- `greedy_variance.py`: the points of greatest variance, thousands of them without a refit
 """
