@@ -39,7 +39,7 @@ from lobal.report.figures import save_figure
 
 GROWTH = 8  # of the campaign whose gate is used
 CANDIDATES_PER_POINT = 4  # of MoGPU
-N_EVALUATION = 1024  # inducing points that stand for full Gaussian processes; tests/experiments/test_mogpu.py compares
+N_EVALUATION = 512  # inducing points that stand for full Gaussian processes; tests/experiments/test_mogpu.py compares
 DRAWS, NOISE = 6, 7  # random streams
 SIZES = ",".join(str(2**k) for k in range(7, 14))
 

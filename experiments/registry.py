@@ -127,8 +127,8 @@ EXPERIMENTS = {
         ("fig:dopplerExperiment_GPR_UnifVsEqui",),
         commands=FIGURE,
         smoke="--sizes 16,32 --n-inducing 8 --seeds 1",
-        quick="--seeds 4",
-        paper="--seeds 20",
+        quick="--n-inducing 256 --seeds 4",
+        paper="--n-inducing 1024 --seeds 20",
     ),
     "greedy_points": Experiment(
         "experiments.greedy_points:main",
@@ -145,7 +145,7 @@ EXPERIMENTS = {
         ("fig:dopplerHExperiment_data_pOpt_lob_rmse",),
         commands=HETEROSCEDASTIC,
         smoke="--start 16 --n 32 --n-inducing 8 --seeds 1",
-        quick="--n 32768 --seeds 4",
+        quick="--n 32768 --n-inducing 256 --seeds 4",
         paper="--n 32768 --seeds 20",
     ),
     "heteroscedastic_figure": Experiment(
@@ -220,7 +220,7 @@ EXPERIMENTS = {
         ("fig:dopplerExperiment_SABER_EquiVsUncertaintyVsPOpt2",),
         commands=FIGURE,
         smoke="--sizes 32,64 --gate-labels 640 --n-inducing 16 --seeds 1",
-        quick="--seeds 4",
+        quick="--n-inducing 256 --seeds 4",
         paper="--seeds 20",
     ),
     "no_penalty": Experiment(

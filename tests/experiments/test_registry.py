@@ -82,8 +82,8 @@ def test_an_experiment_is_found_by_name_and_by_the_label_of_its_figure() -> None
 
 def test_commands_have_the_options_of_the_scale_and_further_ones_after_them() -> None:
     (words,) = commands("equidistant", "quick", "here", "--seeds 1")
-    assert words[:5] == ["equidistant", "--seeds", "4", "--seeds", "1"]
-    assert words[5:] == ["--output", "here/equidistant.json", "--figure", "here/figures/equidistant.png"]
+    assert words[:7] == ["equidistant", "--n-inducing", "256", "--seeds", "4", "--seeds", "1"]
+    assert words[7:] == ["--output", "here/equidistant.json", "--figure", "here/figures/equidistant.png"]
 
 
 @pytest.mark.parametrize("name", [name for name, each in EXPERIMENTS.items() if each.scales])
