@@ -19,8 +19,7 @@ doppler_curves {folder}/doppler_curve_active.json {folder}/doppler_curve_random.
 --figure {folder}/figures/{name}.png
 """
 MALONALDEHYDE = """
-malonaldehyde {data}/malonaldehyde_gfn2_500K.npz --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz {options} \
---output {folder}/malonaldehyde
+malonaldehyde {options} --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --output {folder}/malonaldehyde
 malonaldehyde_report {folder}/malonaldehyde --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --figures {folder}/figures
 """
 HETEROSCEDASTIC = """
@@ -73,8 +72,8 @@ def commands(name: str, scale: str, folder: str, further: str = "") -> list[list
     data = os.environ.get("LOBAL_DATA")
     if experiment.needs_data and data is None:
         raise ValueError(f"{name} reads data sets; set LOBAL_DATA to their folder")
-    options = f"{experiment.scales[scale]} {further}"
-    lines = experiment.commands.format(name=name, options=options, folder=folder, data=data)
+    options = experiment.scales[scale].format(data=data)
+    lines = experiment.commands.format(name=name, options=f"{options} {further}", folder=folder, data=data)
     return [line.split() for line in lines.strip().splitlines()]
 
 
@@ -195,9 +194,9 @@ EXPERIMENTS = {
             "fig:malonMDestimates_testUnif_lob_lfc_pOpt_contour",
         ),
         commands=MALONALDEHYDE,
-        smoke="--sizes 12,24 --seeds 1 --test-density pool",
-        quick="--sizes 64,128 --seeds 2 --test-density pool",
-        paper="--sizes 512,1024,2048 --seeds 5",
+        smoke="{data}/rmd17_malonaldehyde_9633.npz --sizes 12,24 --seeds 1 --test-density pool",
+        quick="{data}/malonaldehyde_gfn2_500K.npz --sizes 64,128 --seeds 2 --test-density pool",
+        paper="{data}/malonaldehyde_gfn2_500K.npz --sizes 512,1024,2048 --seeds 5",
     ),
     "malonaldehyde_distances": Experiment(
         "experiments.malonaldehyde_distances:main",
