@@ -11,6 +11,7 @@ from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from docs.sample_size_tables import DERIVED_SAMPLE_SIZES, SAMPLE_SIZES
+from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
 from docs.simulator_tables import SIMULATOR
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS
@@ -321,6 +322,7 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "shrunk": _shrunk,
     "gpytorch_seeds": _seeds,
     "large_pool_steps": _large_pool,
+    **REPRODUCTION_DERIVED,
 }
 
 
@@ -362,6 +364,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "faults": _faults,
     **PEERS,
     **CALIBRATION,
+    **REPRODUCTION,
     **SIMULATOR,
     **SAMPLE_SIZES,
     "local polynomials": _local_polynomials,

@@ -1,76 +1,30 @@
-"""`python -m experiments NAME [options]` runs an experiment; without a name, the experiments are listed."""
+"""The command line of the experiments.
 
+python -m experiments --list                                   # names, scales and figures of the paper
+python -m experiments NAME [options]                           # one experiment; NAME --help lists its options
+python -m experiments FIGURE --scale smoke|quick|paper         # FIGURE is a name, or a label such as fig:summary
+python -m experiments all --scale smoke
+
+With a scale, records and figures go to the folder `out/SCALE`, of the smoke scale to a temporary one; `--into FOLDER`
+names another. Further options are added to those of the scale. Results that a record has are not computed again.
+"""
+
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import typer
 
+from experiments.registry import EXPERIMENTS, SCALES, commands
 from lobal.cli.checks import plain_errors
 
-
-class Experiment(NamedTuple):
-    """The function that an experiment runs, as "module:function", and what it measures."""
-
-    function: str
-    summary: str
-
-
-EXPERIMENTS = {
-    "complexity_truth": Experiment(
-        "experiments.complexity_truth:main", "local complexity compared with that of known functions"
-    ),
-    "doppler_fit": Experiment("experiments.doppler:fit_command", "one fit of the Doppler function, with figures"),
-    "doppler_statistics": Experiment(
-        "experiments.doppler:statistics_command", "errors of mixture and single-scale GP on random labels"
-    ),
-    "doppler_active": Experiment("experiments.doppler_active:main", "one arm, active or random, over seeds"),
-    "doppler_curves": Experiment("experiments.doppler_curves:main", "table and figure from the files of both arms"),
-    "density_edges": Experiment("experiments.density_edges:main", "errors of the density of a pool on known densities"),
-    "inducing_density": Experiment(
-        "experiments.inducing_density:main", "density and cost of inducing points by method"
-    ),
-    "inducing_errors": Experiment(
-        "experiments.inducing_errors:main", "errors with default inducing points and k-means"
-    ),
-    "inducing_points": Experiment("experiments.inducing_points:main", "how many inducing points, and where"),
-    "local_polynomials": Experiment(
-        "experiments.local_polynomials:main", "local polynomials beside the mixture: estimates and learning curves"
-    ),
-    "malonaldehyde": Experiment("experiments.malonaldehyde:main", "force fields: random and active configurations"),
-    "malonaldehyde_distances": Experiment(
-        "experiments.malonaldehyde_distances:main", "how near spread configurations come to others"
-    ),
-    "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
-    "malonaldehyde_spread": Experiment(
-        "experiments.malonaldehyde_spread:main", "random, drawn and spread configurations"
-    ),
-    "mesh": Experiment(
-        "experiments.mesh.comparison:main", "grids of a flow: by local complexity, as solvers do, uniform"
-    ),
-    "noise": Experiment("experiments.noise:main", "noise estimates compared with held-out replicates"),
-    "other_models": Experiment("experiments.other_models:main", "forest, RBF network, kernel ridge on active labels"),
-    "patch_size": Experiment("experiments.patch_size:main", "how small a patch is found with how many labels"),
-    "patches": Experiment("experiments.patch_size:named", "errors and noise of several patches"),
-    "peers": Experiment("experiments.peers.campaigns:main", "lobal and its competitors on many problems"),
-    "peers_calibration": Experiment("experiments.peers.calibration:main", "expected beside measured savings"),
-    "peers_protocol": Experiment("experiments.peers.protocol:main", "the same by the protocol of bmdal-reg"),
-    "peers_report": Experiment("experiments.peers.report:main", "tables and curves of that comparison"),
-    "pools": Experiment("experiments.pools:main", "active and random sampling on a data file or a stationary control"),
-    "sample_size_estimators": Experiment(
-        "experiments.sample_size_estimators:main", "rho of the Doppler function by several estimators"
-    ),
-    "several_outputs": Experiment(
-        "experiments.several_outputs:main", "two outputs: a common design, designs for one, random points"
-    ),
-    "simulator": Experiment(
-        "experiments.simulator:main", "named inputs of a simulator: the default learner and random points"
-    ),
-    "tuning": Experiment("experiments.tuning:main", "errors and seconds with and without tuning"),
-    "unchanged": Experiment("experiments.unchanged.comparison:main", "whether results are those of version 0.1.0"),
-}
+ALL = "all"
 
 
 def command(name: str) -> typer.Typer:
@@ -90,17 +44,72 @@ def _with_plain_errors(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def run_scale(name: str, scale: str, folder: str, further: Sequence[str] = ()) -> None:
+    """Run all commands of an experiment at a scale, and say how long they took."""
+    begun = time.perf_counter()
+    with plain_errors():
+        lines = commands(name, scale, folder, " ".join(further))
+    for first, *options in lines:
+        print(f"python -m experiments {' '.join([first, *options])}", flush=True)
+        status = command(first)(options, prog_name=f"python -m experiments {first}", standalone_mode=False)
+        if status:
+            raise SystemExit(status)
+    print(f"{name}, {scale}: {time.perf_counter() - begun:.0f} seconds", flush=True)
+
+
+def named(figure: str, scale: str) -> list[str]:
+    """The experiments of that name, of that label in the paper, or all that have the scale and their data."""
+    if figure == ALL:
+        has_data = "LOBAL_DATA" in os.environ
+        return [
+            name for name, each in EXPERIMENTS.items() if scale in each.scales and (has_data or not each.needs_data)
+        ]
+    return [name for name, each in EXPERIMENTS.items() if figure == name or figure in each.figures]
+
+
+def listing() -> str:
+    """All experiments with their scales and the figures of the paper that they reproduce."""
+    lines = []
+    for name, experiment in EXPERIMENTS.items():
+        scales = ", ".join(experiment.scales) + (", needs LOBAL_DATA" if experiment.needs_data else "")
+        lines.append(f"  {name:25}{experiment.summary}" + (f" [{scales}]" if experiment.scales else ""))
+        lines += [f"  {'':25}  {figure}" for figure in experiment.figures]
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Run the experiment named first with the options that follow, or list all experiments."""
-    name, *options = arguments or ["--help"]
-    if name in EXPERIMENTS:
-        command(name)(options, prog_name=f"python -m experiments {name}")
+    """Run what is named first with the options that follow, or list all experiments."""
+    figure, *words = arguments or ["--list"]
+    scale, into = _taken(words, "--scale"), _taken(words, "--into")
+    if scale is None and figure in EXPERIMENTS:
+        command(figure)(words, prog_name=f"python -m experiments {figure}")
         return
-    print("usage: python -m experiments NAME [options]; NAME --help lists the options\n")
-    for known, experiment in EXPERIMENTS.items():
-        print(f"  {known:22}{experiment.summary}")
-    if name != "--help":
-        raise SystemExit(f"\nno experiment is called {name!r}")
+    names = named(figure, scale or "")
+    if scale is None or scale not in SCALES or not names:
+        print(f"{__doc__}\n{listing()}")
+        if figure in ("--list", "--help"):
+            return
+        known = names or figure == ALL
+        raise SystemExit(f"\n--scale must be one of {', '.join(SCALES)}" if known else f"\nno experiment is {figure!r}")
+    with _folder(scale, into) as folder:
+        for name in names:
+            run_scale(name, scale, folder, words)
+
+
+def _folder(scale: str, into: str | None) -> AbstractContextManager[str]:
+    """The folder of records and figures; that of the smoke scale is removed in the end."""
+    if into is None and scale == "smoke":
+        return TemporaryDirectory()
+    return nullcontext(f"out/{scale}" if into is None else into)
+
+
+def _taken(words: list[str], option: str) -> str | None:
+    """The value that follows an option, which is removed from the words with it."""
+    if option not in words[:-1]:
+        return None
+    place = words.index(option)
+    _, value = words.pop(place), words.pop(place)
+    return value
 
 
 if __name__ == "__main__":

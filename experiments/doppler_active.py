@@ -127,7 +127,7 @@ def main(
     output: Output,
     seeds: Seeds = 16,
     first_seed: FirstSeed = 0,
-    n: Annotated[int, typer.Option(min=START, help="Labels at the end.")] = 4096,
+    n: Annotated[int, typer.Option(min=16, help="Labels at the end.")] = 4096,
     start: Annotated[int, typer.Option(min=16, help="Labels at the beginning.")] = START,
     jobs: Jobs = 1,
     engine: Annotated[str, typer.Option(help="analytic, or adam, as the paper's arms have it.")] = "analytic",

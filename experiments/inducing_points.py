@@ -307,7 +307,7 @@ def panels(results: Sequence[Result], sizes: Sequence[int]) -> dict[str, dict[st
 
 def main(
     output: Output,
-    n: Annotated[int, typer.Option(min=START, help="Labels of a training set.")] = 2**15,
+    n: Annotated[int, typer.Option(min=32, help="Labels of a training set.")] = 2**15,
     seeds: Seeds = 20,
     first_seed: FirstSeed = 0,
     jobs: Jobs = 1,

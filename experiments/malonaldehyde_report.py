@@ -19,7 +19,8 @@ from rich.table import Table
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from experiments.figures.molecules import ErrorCurve, RotorMap, bandwidth_figure, error_panels, rotor_maps
+from experiments.figures.errors import ErrorCurve, error_panels
+from experiments.figures.molecules import RotorMap, bandwidth_figure, rotor_maps
 from experiments.malonaldehyde import ACTIVE, ANISO, ISO, MIXTURE, MODELS
 from experiments.repetitions import Result
 from lobal.molecules.density import TEST_DENSITIES

@@ -18,7 +18,7 @@ import typer
 from lobal.core.files import write_atomically
 from lobal.core.versions import versions
 
-Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers, lists of them or None by name
+Result: TypeAlias = dict[str, Any]  # one repetition: "n", "seed", and numbers (or None), or lists of them, by name
 
 # Options that the experiments share.
 Output = Annotated[Path, typer.Option(help="JSON file; results it already contains are not computed again.")]
@@ -98,18 +98,12 @@ class Repetitions:
 
 
 def summary(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Mean and standard error of every number, one entry per size.
-
-    Numbers that a repetition lacks, and lists of them, are left out.
-    """
+    """Mean and standard error of every number, one entry per size; what is no number in some is left out."""
     entries = []
     for n in sorted({result["n"] for result in results}):
         rows = [result for result in results if result["n"] == n]
-        measured = [
-            name
-            for name in rows[0]
-            if name not in ("n", "seed") and not any(row[name] is None or isinstance(row[name], list) for row in rows)
-        ]
+        names = [name for name in rows[0] if name not in ("n", "seed")]
+        measured = [name for name in names if all(isinstance(row[name], int | float) for row in rows)]
         numbers = {name: mean_and_error([float(row[name]) for row in rows]) for name in measured}
         entries.append({"n": n, "repetitions": len(rows), **numbers})
     return entries
@@ -125,7 +119,7 @@ def print_summary(record: dict[str, Any], n: int, *names: str) -> None:
             print(f"  {name:40} {number['mean']:.4g}{error}")
 
 
-def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int]) -> np.ndarray:
+def values_by_seed(results: Sequence[Result], name: str, sizes: Sequence[int | float]) -> np.ndarray:
     """Numbers (seeds, sizes) that the results have under names such as "rmse_1024"."""
     return np.array([[result[f"{name}_{size}"] for size in sizes] for result in results], dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Figures of a molecule's force field: what matters of its shape, maps over two rotor angles, and learning curves.
+"""Figures of a molecule's force field: what matters of its shape, and maps over two rotor angles.
 
 Like those of a model, the figures are returned and touch no global state.
 """
@@ -18,7 +18,6 @@ from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
 from lobal.report.axes import logarithmic_ticks
-from lobal.report.figures import LINES
 
 SYMBOLS = {1: "H", 6: "C", 7: "N", 8: "O", 9: "F", 14: "Si", 15: "P", 16: "S", 17: "Cl", 35: "Br", 53: "I"}
 # Covalent radii in Angstrom (Cordero et al. 2008).
@@ -35,10 +34,6 @@ FLAT = 1.0 + 1e-6  # keeps the levels of an even map apart
 TURN = 360.0  # degrees
 MARKERS = ("o", "s", "^", "D")
 
-# As in Fig. (fig:malonMD_IsoVsAniVsMoEVsActivePerformance_pMD_rmse_withLogBox), from the last curve to the first:
-# active learning, the mixture, the anisotropic model, the isotropic one.
-STYLES = ("-", "--", "-.", ":")
-
 
 class RotorMap(NamedTuple):
     """Values at the angles phi_1 (rows) and phi_2 (columns)."""
@@ -46,14 +41,6 @@ class RotorMap(NamedTuple):
     values: Float[ndarray, "k l"]
     label: str = ""  # of the colours: what is shown, in which unit
     log: bool = False  # whether colours follow the logarithm
-
-
-class ErrorCurve(NamedTuple):
-    """Mean errors over repetitions, with their standard errors, at ascending numbers of labels."""
-
-    sizes: Int[ndarray, " sizes"]
-    mean: Float[ndarray, " sizes"]
-    standard_error: Float[ndarray, " sizes"]
 
 
 def bandwidth_figure(
@@ -135,25 +122,6 @@ def rotor_maps(
     return figure
 
 
-def error_panels(panels: Mapping[str, Mapping[str, ErrorCurve]]) -> Figure:
-    """One panel per kind of error, each with the same curves: energies and forces, RMSE and MAE.
-
-    Curves are told apart by line, colour and marker, which go by their order in the first panel, the last one solid.
-    """
-    names = list(next(iter(panels.values())))
-    columns, rows = min(len(panels), 2), -(-len(panels) // 2)
-    figure = Figure(figsize=(0.6 + 3.7 * columns, 0.7 + 2.8 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, (ylabel, curves) in zip(grid, panels.items(), strict=False):
-        _draw_curves(axes, curves)
-        axes.set_ylabel(ylabel)
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
-    bars = grid[0].containers
-    figure.legend(bars, names, loc="outside lower center", ncols=2 * columns, frameon=False, handlelength=3)
-    return figure
-
-
 def _draw_importance_scale(axes: Axes, shared: Float[ndarray, " D"]) -> None:
     """gamma, and the bandwidth that each stands for."""
     bar = axes.figure.colorbar(ScalarMappable(Normalize(0.0, 1.0), IMPORTANCE), ax=axes, shrink=0.8)
@@ -206,21 +174,3 @@ def _name_angles(panels: Sequence[Axes], number: int, columns: int) -> None:
             axes.set_ylabel(r"$\phi_2$ (degrees)")
     for axes in panels[number:]:
         axes.set_axis_off()
-
-
-def _draw_curves(axes: Axes, curves: Mapping[str, ErrorCurve]) -> None:
-    looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(curves)][::-1]
-    for curve, (line, colour, marker) in zip(curves.values(), looks, strict=True):
-        axes.errorbar(*curve, fmt=marker + line, color=colour, linewidth=1.4, markersize=3.5, capsize=2.0)
-    axes.set(xscale="log", yscale="log", xlabel="labelled configurations $n$")
-    sizes = sorted({int(size) for curve in curves.values() for size in curve.sizes})
-    axes.set_xticks(sizes, labels=[_size_name(size) for size in sizes])
-    axes.set_yticks(ticks := logarithmic_ticks(*axes.get_ylim()), labels=[f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _size_name(size: int) -> str:
-    """Powers of two as such, which is short."""
-    exponent = size.bit_length() - 1
-    return rf"$2^{{{exponent}}}$" if size == 2**exponent and exponent > 3 else str(size)

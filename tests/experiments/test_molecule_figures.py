@@ -6,16 +6,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from experiments.figures.molecules import (
-    ErrorCurve,
     RotorMap,
     are_bonded,
     bandwidth_figure,
-    error_panels,
     importance,
     plane_view,
     rotor_maps,
 )
-from lobal.report.figures import LINES
 
 # Methanol: a carbon, an oxygen, three hydrogens on the first and one on the second (Angstrom).
 SPECIES = np.array([6, 8, 1, 1, 1, 1])
@@ -33,11 +30,6 @@ PAIRS = np.stack(np.triu_indices(6, k=1), axis=1)
 SIGMA = np.geomspace(0.1, 3.0, 15)
 ANGLES = np.arange(-180.0, 180.0, 30.0)
 PLANE = np.cos(np.deg2rad(ANGLES))[:, None] + np.sin(np.deg2rad(ANGLES))[None, :]
-SIZES = np.array([512, 1024, 3000])
-CURVES = {
-    name: ErrorCurve(SIZES, height / SIZES**0.5, 0.1 / SIZES**0.5)
-    for name, height in (("isotropic", 4.0), ("anisotropic", 3.0), ("mixture", 2.0), ("active", 1.0))
-}
 
 
 def drawn(figure: Figure) -> bytes:
@@ -100,22 +92,3 @@ def test_rows_of_a_map_are_values_of_the_first_angle() -> None:
 @pytest.mark.parametrize("values", [np.ones((12, 12)), np.eye(12), np.exp(-20.0 * (PLANE + 2.0))])
 def test_even_empty_and_steep_maps_are_drawn(values: np.ndarray, log: bool) -> None:
     assert drawn(rotor_maps(ANGLES, ANGLES, {"a": RotorMap(values, log=log)}))
-
-
-def test_curves_are_dotted_dash_dotted_dashed_and_solid() -> None:
-    (axes,) = error_panels({"RMSE": CURVES}).axes
-    lines = [container[0] for container in axes.containers]
-    assert [line.get_linestyle() for line in lines] == [":", "-.", "--", "-"]
-    assert [line.get_color() for line in lines] == list(LINES[::-1])
-    for line, curve in zip(lines, CURVES.values(), strict=True):
-        np.testing.assert_array_equal(line.get_xydata(), np.stack([curve.sizes, curve.mean], axis=1))
-    assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylabel()) == ("log", "log", "RMSE")
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["$2^{9}$", "$2^{10}$", "3000"]
-
-
-def test_panels_share_one_legend() -> None:
-    figure = error_panels({f"{what} RMSE": CURVES for what in ("energy", "force", "other")})
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == list(CURVES)
-    assert [axes.get_ylabel() for axes in figure.axes] == ["energy RMSE", "force RMSE", "other RMSE", ""]
-    assert drawn(figure)

@@ -27,6 +27,11 @@ def test_the_summary_leaves_out_lists_and_what_a_repetition_lacks() -> None:
     assert entry.keys() == {"n", "repetitions", "value"}
 
 
+def test_lists_are_kept_but_not_averaged() -> None:
+    (entry,) = summary([square(10, 0) | {"profile": [1.0, 2.0]}])
+    assert entry.keys() == {"n", "repetitions", "value"}
+
+
 def test_finished_pairs_are_not_run_again(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
 

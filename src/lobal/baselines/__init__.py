@@ -15,4 +15,5 @@ knows the designs by name; packages are imported when a design is first used (`p
 - `local_fit.py`: local polynomials under many bandwidths, as weights of the labels.
 - `lepski.py`: Lepski's choice among the bandwidths.
 - `uncertainty.py`: greatest variance, of one Gaussian process (`gp_variance`) or of the mixture (`mogpu`).
+- `greedy_variance.py`: the points of greatest variance, thousands of them without a refit
 """

@@ -1,7 +1,7 @@
 """Inducing points chosen one by one, each the most informative given those before, for a known kernel."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -50,27 +50,42 @@ def fast_forward_points(
     Each is the one with the largest `information` J(x_i); selection ends when none exceeds the threshold epsilon_J
     (Sec. 5.1). The labels y are those of a Gaussian process with mean zero. Holds 2 m x n numbers.
     """
+    return X[fast_forward(X, m, y=y, kernel=kernel, noise=noise, threshold=threshold).rows]
+
+
+class Selection(NamedTuple):
+    """Rows in the order in which they were selected, and the information of each."""
+
+    rows: list[int]
+    information: list[float]
+
+
+def fast_forward(
+    X: Inputs, m: int, *, y: Float[Tensor, " n"], kernel: Covariance, noise: float, threshold: float = 0.0
+) -> Selection:
+    """The rows of `fast_forward_points`: those of a larger threshold come first, before any of less information."""
     if not noise > 0.0:
         raise ValueError(f"noise must be a variance above zero, got {noise}")
+    selected = Selection([], [])
     with torch.no_grad():
         prior = prior_variance(X, kernel)
         variance, mean, explained = prior.clone(), torch.zeros_like(y), torch.zeros_like(y)
         V, E = X.new_empty(m, len(X)), X.new_empty(m, len(X))
-        rows: list[int] = []
-        while len(rows) < m:
+        while len(selected.rows) < m:
             J = information(y - mean, variance.clamp_min(0.0), explained, noise)
             J = torch.where(variance > SMALLEST_VARIANCE * prior, J, -1.0)  # known already
             new = int(J.argmax())
             if not J[new] > threshold:
                 break
-            k = len(rows)
+            k = len(selected.rows)
             V[k] = _next_column(X, new, V[:k], kernel) / variance[new].sqrt()
             E[k] = _next_basis(V[k], E[:k], noise)
             variance = variance - V[k].square()
             explained = explained + E[k].square()
             mean = mean + E[k] * (E[k] @ y)
-            rows.append(new)
-    return X[rows]
+            selected.rows.append(new)
+            selected.information.append(float(J[new]))
+    return selected
 
 
 def information(
