@@ -10,8 +10,8 @@ import numpy as np
 from docs.calibration_tables import CALIBRATION
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
-from docs.sample_size_tables import DERIVED_SAMPLE_SIZES, SAMPLE_SIZES
 from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
+from docs.sample_size_tables import DERIVED_SAMPLE_SIZES, SAMPLE_SIZES
 from docs.simulator_tables import SIMULATOR
 from experiments.doppler_curves import Arm, compared
 from experiments.inducing_density import COLUMNS, METHODS

@@ -131,8 +131,8 @@ def run(n: int, seed: int, *, sizes: Sequence[int], n_inducing: int) -> Result:
             result[f"{arm}_greedy_counts_{threshold}"] = [len(each) for each in points]
             result[f"{arm}_greedy_near_{threshold}"] = float((points[0] < NEAR).double().mean())
         for choice in SHARED:
-            for m, points in CHOICES[choice](reference, sizes, torch.Generator().manual_seed(seed)).items():
-                result[f"{arm}_{choice}_rmse_{m}"] = errors_on_grid(with_points(reference, points)).rmse
+            for m, shared in CHOICES[choice](reference, sizes, torch.Generator().manual_seed(seed)).items():
+                result[f"{arm}_{choice}_rmse_{m}"] = errors_on_grid(with_points(reference, shared)).rmse
     return result
 
 

@@ -100,7 +100,7 @@ def learner_for(arm: str, seed: int, *, n_inducing: int) -> ActiveLearner:
     model = MixtureRegressor(
         kernel="gaussian", n_inducing=n_inducing, noise=lambda X: problem.noise_variance(np.asarray(X)[:, 0])
     )
-    scheme = RANDOM if arm == "random" else SCHEME
+    scheme: dict[str, Any] = RANDOM if arm == "random" else SCHEME
     return ActiveLearner(Box(0.0, 1.0), seed=seed, model=BlindSurrogate(model) if arm == "blind" else model, **scheme)
 
 
@@ -123,7 +123,7 @@ def run(n: int, seed: int, *, arm: str, start: int, n_inducing: int) -> Result:
 def density_of(learner: ActiveLearner) -> Float[ndarray, " places"]:
     """The density p_k of all labels at the places."""
     order = np.argsort(learner.candidates.X[:, 0])
-    return np.interp(PLACES, learner.candidates.X[order, 0], learner.training_density()[order])
+    return np.asarray(np.interp(PLACES, learner.candidates.X[order, 0], learner.training_density()[order]))
 
 
 def figure_command(

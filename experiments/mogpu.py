@@ -48,7 +48,7 @@ def gate_model(n: int, seed: int, *, n_inducing: int) -> MixtureRegressor:
     """The mixture of n labels of a campaign by the paper's draws."""
     sizes = [n // GROWTH**2, n // GROWTH, n]
     learner, _ = campaign("draws", seed, sizes=sizes, n_inducing=n_inducing, kernel="gaussian")
-    assert learner.model is not None  # sizes exceed the smallest training set
+    assert isinstance(learner.model, MixtureRegressor)  # sizes exceed the smallest training set
     return learner.model
 
 
@@ -57,7 +57,7 @@ def quantiles(model: MixtureRegressor, shares: Float[ndarray, " n"], power: floa
     x = np.linspace(0.0, 1.0, N_TEST + 1)
     density = model.local_bandwidth(x[:, None]) ** -power
     mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    return np.interp(shares, mass / mass[-1], x)
+    return np.asarray(np.interp(shares, mass / mass[-1], x))
 
 
 def superior_inputs(model: MixtureRegressor, n: int, seed: int) -> Float[ndarray, " n"]:

@@ -104,7 +104,7 @@ def jackknifed(estimator: Estimator, active: Errors, random: Errors, sizes: Sequ
     value, seeds = estimator(active, random, sizes), range(len(active))
     if len(active) < 2 or math.isnan(value):
         return Estimate(value, None)
-    without = [estimator(*(np.delete(arm, seed, axis=0) for arm in (active, random)), sizes) for seed in seeds]
+    without = [estimator(np.delete(active, seed, axis=0), np.delete(random, seed, axis=0), sizes) for seed in seeds]
     return Estimate(value, value * math.sqrt((len(active) - 1) * float(np.var(np.log(without)))))
 
 
@@ -120,7 +120,7 @@ def paired_errors(active: Arm, random: Arm) -> tuple[Errors, Errors, list[int]]:
 
 
 def _pooled(errors: Errors) -> Float[ndarray, " sizes"]:
-    return np.sqrt(np.square(errors).mean(axis=0))
+    return np.asarray(np.sqrt(np.square(errors).mean(axis=0)))
 
 
 def _ratios(active: Errors, random: Errors) -> Float[ndarray, " sizes"]:
@@ -132,7 +132,7 @@ def main(
     random: Annotated[Path, typer.Argument(help="Results of the random arm.", exists=True, dir_okay=False)],
 ) -> None:
     """Print rho by every estimator."""
-    *errors, sizes = paired_errors(Arm.read(active), Arm.read(random))
-    print(f"{len(errors[0])} pairs of seeds, {sizes[0]} to {sizes[-1]} labels")
-    for name, (value, error) in estimates(*errors, sizes).items():
+    own, other, sizes = paired_errors(Arm.read(active), Arm.read(random))
+    print(f"{len(own)} pairs of seeds, {sizes[0]} to {sizes[-1]} labels")
+    for name, (value, error) in estimates(own, other, sizes).items():
         print(f"  {READINGS[name].words:52} {value:.3f}" + ("" if error is None else f" ± {error:.3f}"))

@@ -97,8 +97,7 @@ def draw_errors(axes: Axes, curves: Mapping[str, ErrorCurve], xlabel: str = LABE
     """Curves with error bars on logarithmic axes, the last one solid."""
     looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(curves)][::-1]
     for (name, curve), (line, colour, marker) in zip(curves.items(), looks, strict=True):
-        look = {"fmt": marker + line, "color": colour, "linewidth": 1.4, "markersize": 3.5, "capsize": 2.0}
-        axes.errorbar(*curve, **look, label=name)
+        axes.errorbar(*curve, fmt=marker + line, color=colour, linewidth=1.4, markersize=3.5, capsize=2.0, label=name)
     if rate is not None:
         lowest = min((curve.mean * curve.sizes**rate).min() for curve in curves.values())
         ends = next(iter(curves.values())).sizes[[0, -1]].astype(np.float64)

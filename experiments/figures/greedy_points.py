@@ -41,8 +41,9 @@ def greedy_figure(results: Sequence[Result], thresholds: Sequence[float], sizes:
     for arm, marker in zip(ARMS, "os", strict=True):
         for threshold, shade in zip(thresholds, np.linspace(0.8, 0.0, len(thresholds)), strict=True):
             numbers = first[f"{arm}_greedy_counts_{threshold}"]
-            name = rf"$\epsilon_J = {threshold:g}$" if arm == "random" else None
-            counts.plot(first[f"{arm}_bandwidths"], numbers, marker + "-", color=str(shade), markersize=4.0, label=name)
+            label = rf"$\epsilon_J = {threshold:g}$" if arm == "random" else None
+            widths, look = first[f"{arm}_bandwidths"], marker + "-"
+            counts.plot(widths, numbers, look, color=str(shade), markersize=4.0, label=label)
     counts.set(
         xscale="log", yscale="log", xlabel=r"bandwidth $\sigma_l$", ylabel="greedy points", title="of every expert"
     )

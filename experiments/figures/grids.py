@@ -49,7 +49,7 @@ def grids_figure(picture: Picture) -> Figure:
     above[1].set_title(f"local complexity and its {len(picture.labelled)} labels")
     _draw_curves(above[2], picture.curves)
     for axes, (title, grid) in zip(below, picture.grids.items(), strict=True):
-        axes.add_collection(LineCollection(_edges(grid), colors="0.25", linewidths=0.4))
+        axes.add_collection(LineCollection(list(_edges(grid)), colors="0.25", linewidths=0.4))
         axes.set_title(f"{title}, {n_cells(grid)} cells")
     for axes in (*above[:2], *below):
         axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal", xticks=[0.0, 0.5, 1.0], yticks=[0.0, 0.5, 1.0])
@@ -75,4 +75,4 @@ def _edges(grid: Grid) -> Float[ndarray, "n 5 2"]:
     """The outlines of the leaf cells."""
     leaves = leaves_of(grid)
     outline = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    return leaves.corner[:, None] + leaves.side[:, None, None] * outline
+    return np.asarray(leaves.corner[:, None] + leaves.side[:, None, None] * outline)

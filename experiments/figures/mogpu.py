@@ -21,7 +21,7 @@ POWERS = {1.0: r"$\mathrm{LOB}^{-1}$", 0.5: r"$\mathrm{LOB}^{-1/2}$"}
 def sampling_figure(results: Sequence[Result]) -> Figure:
     """As Fig. (fig:dopplerExperiment_SABER_EquiVsUncertaintyVsPOpt2), from results over seeds."""
     figure = Figure(figsize=(9.6, 6.8), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.25))
+    above, below = np.ravel(figure.subfigures(2, 1, squeeze=False, height_ratios=(1.0, 1.25)))
     histograms = above.subplots(1, len(ARMS), sharey=True)
     for axes, (arm, title) in zip(histograms, ARMS.items(), strict=True):
         _draw_histogram(axes, results, arm)

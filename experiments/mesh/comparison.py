@@ -77,7 +77,7 @@ def uniform_cells(result: Result, rmse: Float[ndarray, "..."]) -> Float[ndarray,
     if rmse.min() < errors[-1] or rmse.max() > errors[0]:
         raise ValueError(f"errors must lie between {errors[-1]:.3g} and {errors[0]:.3g}, those of uniform grids")
     cells = 2.0 * np.log(UNIFORM_SIDES)
-    return np.exp(np.interp(-np.log(rmse), -np.log(errors), cells))
+    return np.asarray(np.exp(np.interp(-np.log(rmse), -np.log(errors), cells)))
 
 
 def conclusion(results: Sequence[Result], *, budgets: Sequence[int]) -> dict[str, Any]:

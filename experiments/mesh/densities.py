@@ -62,8 +62,13 @@ def learned(cells: Cells, field: Field, n: int, seed: int) -> Learned:
     model = MixtureRegressor(random_state=seed).fit(learner.labelled.X, learner.labelled.y)
     assert learner.fitted is not None  # there are enough labels
     X, scale = field.inputs(lattice(SIDE)), 1.0 - 2.0 * field.margin
-    found = (model.local_bandwidth(X) / scale, model.predict(X), learner.fitted.local_bandwidth(X) / scale)
-    return Learned(*(values.reshape(SIDE, SIDE) for values in found), (learner.labelled.X - field.margin) / scale)
+    raster = (SIDE, SIDE)
+    return Learned(
+        np.reshape(model.local_bandwidth(X) / scale, raster),
+        np.reshape(np.asarray(model.predict(X)), raster),
+        np.reshape(learner.fitted.local_bandwidth(X) / scale, raster),
+        (learner.labelled.X - field.margin) / scale,
+    )
 
 
 def sizes_up_to(n: int) -> list[int]:
@@ -119,16 +124,15 @@ def squared_amplitude(model: Learned, window: float) -> Raster:
     below = np.minimum(place.astype(np.int64), STEPS - 2)
     rows, columns = np.indices(model.bandwidth.shape)
     share = place - below
-    return (1.0 - share) * variances[below, rows, columns] + share * variances[below + 1, rows, columns]
+    return np.asarray((1.0 - share) * variances[below, rows, columns] + share * variances[below + 1, rows, columns])
 
 
 def _variance(values: Raster, width: float) -> Raster:
     def mean(terms: Raster) -> Raster:
-        return gaussian_filter(terms, width, mode="constant") / gaussian_filter(
-            np.ones_like(terms), width, mode="constant"
-        )
+        inside = gaussian_filter(np.ones_like(terms), width, mode="constant")
+        return np.asarray(gaussian_filter(terms, width, mode="constant") / inside)
 
-    return np.maximum(mean(np.square(values)) - np.square(mean(values)), 0.0)
+    return np.asarray(np.maximum(mean(np.square(values)) - np.square(mean(values)), 0.0))
 
 
 def squared_curvature(values: Raster) -> Raster:

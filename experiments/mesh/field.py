@@ -81,7 +81,7 @@ class Field:
         values = self._between(X)
         outside = np.isnan(values)
         values[outside] = self._nearest(X[outside])
-        return values
+        return np.asarray(values)
 
     def inputs(self, points: Points) -> Points:
         """Points of the unit square in the coordinates of the simulation."""
@@ -122,13 +122,14 @@ class Patches(NamedTuple):
         lower_left, lower_right, upper_left, upper_right = self.values.T
         across = lower_right + upper_right - lower_left - upper_left
         upwards = upper_left + upper_right - lower_left - lower_right
-        return 0.5 * np.stack([across, upwards], axis=1) / self.side[:, None]
+        return np.asarray(0.5 * np.stack([across, upwards], axis=1) / self.side[:, None])
 
     def at(self, points: Points, number: Int[ndarray, " n"]) -> Float[ndarray, " n"]:
         """The values at points, each in the square of this number."""
         x, y = ((points - self.corner[number]) / self.side[number, None]).T
         lower_left, lower_right, upper_left, upper_right = self.values[number].T
-        return (lower_left * (1.0 - x) + lower_right * x) * (1.0 - y) + (upper_left * (1.0 - x) + upper_right * x) * y
+        below, above = lower_left * (1.0 - x) + lower_right * x, upper_left * (1.0 - x) + upper_right * x
+        return np.asarray(below * (1.0 - y) + above * y)
 
 
 def leaf_patches(leaves: Leaves, function: Function) -> Patches:
@@ -163,4 +164,4 @@ class Reference:
         return float(np.sqrt(self._squared_errors(patches, row * n + column).mean()))
 
     def _squared_errors(self, patches: Patches, number: Int[ndarray, " m"]) -> Float[ndarray, " m"]:
-        return np.square(patches.at(self.points, number) - self.truth)
+        return np.asarray(np.square(patches.at(self.points, number) - self.truth))

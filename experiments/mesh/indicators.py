@@ -33,7 +33,7 @@ def by_gradient(function: Function, power: float) -> Indicator:
 
     def indicator(grid: Grid) -> Float[ndarray, " n"]:
         patches = leaf_patches(leaves_of(grid), function)
-        return np.linalg.norm(patches.slope, axis=1) * patches.side**power
+        return np.asarray(np.linalg.norm(patches.slope, axis=1) * patches.side**power)
 
     return indicator
 
@@ -48,7 +48,7 @@ def by_curvature(function: Function, power: float) -> Indicator:
         leaves = leaves_of(grid)
         patches = leaf_patches(leaves, function)
         second = [_difference(leaves, patches.slope[:, axis], axis) for axis in (0, 1)]
-        return np.hypot(*second) * patches.side**power
+        return np.asarray(np.hypot(*second) * patches.side**power)
 
     return indicator
 
@@ -75,4 +75,4 @@ def _difference(leaves: Leaves, slope: Float[ndarray, " n"], axis: int) -> Float
     behind[:, index] = np.minimum(leaves.origin[:, index] + leaves.width, len(leaves.number) - 1)
     first, last = (leaves.number[row, column] for row, column in (before.T, behind.T))
     centre = leaves.corner[:, axis] + 0.5 * leaves.side
-    return (slope[last] - slope[first]) / (centre[last] - centre[first])
+    return np.asarray((slope[last] - slope[first]) / (centre[last] - centre[first]))

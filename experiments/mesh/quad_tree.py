@@ -39,7 +39,7 @@ class Leaves(NamedTuple):
     def at(self, points: Float[ndarray, "m 2"]) -> Int[ndarray, " m"]:
         """The number of the leaf that each point of the unit square lies in."""
         column, row = np.minimum((points * len(self.number)).astype(np.int64), len(self.number) - 1).T
-        return self.number[row, column]
+        return np.asarray(self.number[row, column])
 
 
 def uniform_grid(level: int, *, deepest: int) -> Grid:

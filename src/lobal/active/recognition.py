@@ -129,7 +129,7 @@ def largest_differences(
     """By how much each point differs from another in the variable in which it does most, in shares of the range."""
     pairs = zip(region.variables, first.T, second.T, strict=True)
     apart = [np.asarray(variable.differences(*pair), dtype=np.float64) for variable, *pair in pairs]
-    return np.max(apart, axis=0, initial=0.0)
+    return np.asarray(np.max(apart, axis=0, initial=0.0))
 
 
 def nearest_within(

@@ -55,7 +55,8 @@ def bandwidth_ladder(X: Inputs, basis: Basis) -> Bandwidths:
     reach, _ = cKDTree(points).query(points, k=[k + 1])  # the nearest point is the point itself
     smallest = 0.5 * float(np.quantile(reach, DENSEST))
     steps = math.ceil(max(0.0, math.log(largest / smallest) / math.log(RATIO)))
-    return largest * RATIO ** torch.arange(-min(steps, MOST_BANDWIDTHS - 1), 1, dtype=X.dtype, device=X.device)
+    powers = torch.arange(-min(steps, MOST_BANDWIDTHS - 1), 1, dtype=X.dtype, device=X.device)
+    return torch.pow(RATIO, powers).mul(largest)
 
 
 def estimated_noise(fits: Fits, y: Float[Tensor, " m"]) -> float:

@@ -113,7 +113,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def __init__(
         self,
         *,
-        preset: Literal["paper"] | None = None,
+        preset: str | None = None,
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
@@ -333,8 +333,10 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             values = torch.ones_like(inputs[:, 0])
         else:
             values = self.density_(inputs).clamp_min(self.density_.floor)
-        orders = {"smoothness": self.smoothness_, "dimension": self.intrinsic_dimension_}
-        return as_array(local_complexity(self.mixture_.ruler.local_bandwidth(inputs), values, **orders))
+        bandwidth = self.mixture_.ruler.local_bandwidth(inputs)
+        return as_array(
+            local_complexity(bandwidth, values, smoothness=self.smoothness_, dimension=self.intrinsic_dimension_)
+        )
 
     def uncertainty(self, X: ArrayLike) -> Float[ndarray, " n"]:
         """Mixture of Gaussian process uncertainties, Eq. (eq:MoGPU): gate-weighted variance of a new label."""

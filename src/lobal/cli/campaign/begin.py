@@ -88,9 +88,9 @@ def begin(request: Beginning) -> list[str]:
     left_out = 0 if request.pool is None else len(next(iter(found.columns.values()))) - size
     if left_out:
         notes = [*notes, f"{counted(left_out, 'row')} of {request.pool} break a constraint and are left out."]
-    found = "Any feasible point may be asked for" if is_box else counted(size, "candidate")
+    choice = "Any feasible point may be asked for" if is_box else counted(size, "candidate")
     then = f"lobal campaign ask {shlex.quote(str(request.folder))} 20"
-    return [*notes, f"{found}; campaign begun in {request.folder}.", f"Then ask for points to label: {then}"]
+    return [*notes, f"{choice}; campaign begun in {request.folder}.", f"Then ask for points to label: {then}"]
 
 
 def _check(request: Beginning) -> None:

@@ -168,8 +168,8 @@ class Opened:
             ValueError: there are rows, but not one of them is among the candidates, or columns are missing.
         """
         if self.row_name is None or self.row_name not in table.columns:
-            points, notes = self._recognised(self.raw_columns(table), table.source)
-            return Found(points, np.arange(len(table)), notes)
+            recognised, notes = self._recognised(self.raw_columns(table), table.source)
+            return Found(recognised, np.arange(len(table)), notes)
         matches = matched_identifiers(self.labels_of_rows, table, self.row_name)
         rows = [place for place, row in enumerate(matches.rows) if row is not None]
         if len(table) and not rows:
