@@ -20,7 +20,7 @@ HIGH, LOW = 1.5, 1.0 / 1.5  # complexity, relative to its median, that is called
 # How a point came into its batch.
 CHECK, DENSITY, START = "check", "density", "start"
 SHARES = {
-    CHECK: "it is one of the checks, drawn at random from the test density",
+    CHECK: "it is one of the checks, which are drawn at random",
     SPREAD: "it fills a gap between the points so far",
     DENSITY: "it was drawn from the density that labels should have",
     START: "it is one of the first points, which are spread evenly",
