@@ -151,6 +151,8 @@ def test_a_loaded_campaign_has_the_same_models_and_asks_for_the_same(tmp_path: P
         np.testing.assert_array_equal(again.model.predict(GRID[:, None]), mean)
         assert again.history[-1].errors == found.history[-1].errors
         assert len(again.history[-1].errors) == 2
+        assert again.history[-1].standard_errors == found.history[-1].standard_errors
+        assert all(sure is not None for sure in again.history[-1].standard_errors)
         assert again.model.outputs[1].unit == "mm"
 
 

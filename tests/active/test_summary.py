@@ -29,7 +29,7 @@ def test_all_is_said_in_words() -> None:
     assert KNOWN.sentences(target="hardness", unit="HV") == [
         "200 labels, 5 pending since 2024-05-17 09:30 UTC, 3 failed.",
         "Predictions of hardness are off by 0.123 ± 0.011 HV (root mean square, leave-one-out).",
-        "The error is falling: 0.0809 ± 0.0067 HV is expected with 400 labels (as n^-0.6 ± 0.1 with n labels).",
+        "The error is falling: 0.0892 ± 0.0094 HV is expected with 400 labels (as n^-0.6 ± 0.1 with n labels).",
         "The noise of hardness has a standard deviation of 0.05 HV.",
         "Following the local complexity is expected to save 20% ± 15% of the labels.",
         "Nothing speaks for stopping yet.",
@@ -61,6 +61,13 @@ def test_both_rules_give_advice() -> None:
 )
 def test_an_error_that_does_not_fall_is_said_to_be_so(found: Trend, words: str) -> None:
     assert words in dataclasses.replace(KNOWN, trend=found).sentences()[2]
+
+
+def test_an_error_does_not_fall_below_the_noise() -> None:
+    steep = dataclasses.replace(KNOWN, trend=Trend(-2.6, 0.2), noise=0.1)
+    assert "The error is falling: 0.1007 ± 0.0090 is expected with 400 labels" in steep.sentences()[2]
+    exact = dataclasses.replace(KNOWN, trend=Trend(-1.0, 0.1), noise=0.0)
+    assert "The error is falling: 0.0617 ± 0.0070 is expected" in exact.sentences()[2]
 
 
 def test_the_trend_is_the_power_of_a_power_law() -> None:

@@ -16,7 +16,7 @@ from benchmarks.calibration import PROBLEMS, Campaign, campaign, case_of, figure
 from benchmarks.calibration_tables import HEADER, RANKS_HEADER, REAL, Fit, change_rows, rank_rows, read_record, rows
 from benchmarks.interval_models import MODELS, Prediction, leaf_weights, normal, weighted_quantile
 from experiments.patch_size import PATCHES
-from experiments.peers.problems import FUNCTIONS, Problem
+from experiments.peers.problems import FUNCTIONS, SIMULATORS, Problem
 from lobal.mixture.estimator import MixtureRegressor
 
 
@@ -96,7 +96,7 @@ def test_test_labels_count_by_their_weight_and_no_model_is_certain() -> None:
 
 def test_all_problems_of_the_comparison_are_here_and_ten_functions_at_least() -> None:
     assert len(REAL) == 11
-    assert {*PROBLEMS} == {*REAL, *FUNCTIONS, *PATCHES}
+    assert {*PROBLEMS} == {*REAL, *FUNCTIONS, *PATCHES} - {*SIMULATORS}
     assert len({*FUNCTIONS, *PATCHES}) >= 10
 
 

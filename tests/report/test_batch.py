@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lobal import ActiveLearner, Box
-from lobal.report.batch import batch_rows, batch_table, last_batch
+from lobal.report.batch import batch_rows, batch_table, earlier_points, last_batch
 from lobal.report.variables import variables_of
 from tests.report.setting import MODEL, campaign
 
@@ -25,6 +25,17 @@ def test_only_the_pending_points_of_the_last_step_are_the_batch() -> None:
     assert learner.ledger.candidates(last_batch(learner)).tolist() == asked.tolist()
     learner.tell(asked[:3], np.zeros(3))
     assert learner.ledger.candidates(last_batch(learner)).tolist() == asked[3:].tolist()
+
+
+def test_points_of_earlier_steps_are_named_with_their_time() -> None:
+    learner = campaign(1)
+    earlier = [f"sample {number}" for number in learner.pending]
+    assert earlier_points(learner, named) == ""
+    learner.ask(4)
+    since = learner.pending_since()[0]
+    expected = f"5 points of earlier rounds still pending, the first since {since:%Y-%m-%d %H:%M} UTC: "
+    assert earlier_points(learner, named) == f"{expected}{', '.join(earlier)}."
+    assert "point 31, " in earlier_points(learner, lambda _: None)
 
 
 def test_columns_that_nothing_is_known_for_are_left_out() -> None:

@@ -188,6 +188,11 @@ class FittedOutputs(FittedSurrogate):
         return errors
 
     @property
+    def standard_errors(self) -> tuple[float | None, ...]:
+        """Of `errors`; none of curves, whose errors are those of their components."""
+        return tuple(output.standard_error for output in self.outputs) if self.model.basis is None else ()
+
+    @property
     def outliers(self) -> tuple[int, ...]:
         found = zip(self._rows, self._fitted, strict=True)
         rows = [rows[list(fitted.outliers)] for rows, fitted in found if fitted is not None and len(rows)]
@@ -195,7 +200,7 @@ class FittedOutputs(FittedSurrogate):
 
     def record(self) -> dict[str, Any]:
         decisions = [each for fitted in self._fitted if fitted is not None for each in fitted.record()["decisions"]]
-        return {"decisions": tuple(decisions), "errors": self.errors}
+        return {"decisions": tuple(decisions), "errors": self.errors, "standard_errors": self.standard_errors}
 
     def kept(self) -> dict[str, Tensor]:
         """Those of every output, under its name."""

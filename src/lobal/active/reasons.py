@@ -20,7 +20,7 @@ HIGH, LOW = 1.5, 1.0 / 1.5  # complexity, relative to its median, that is called
 # How a point came into its batch.
 CHECK, VARIANCE, DENSITY, START = "check", "variance", "density", "start"
 SHARES = {
-    CHECK: "it is one of the checks, drawn at random from the test density",
+    CHECK: "it is one of the checks, which are drawn at random",
     SPREAD: "it fills a gap between the points so far",
     VARIANCE: "a label there lowers the expected error of predictions most",
     DENSITY: "it was drawn from the density that labels should have",

@@ -92,11 +92,20 @@ class Summary:
             return f"The error has not changed measurably with the number of labels n (as n^{slope:.1f} ± {sure:.1f})."
         if slope > 0:
             return f"The error is growing as n^{slope:.1f} ± {sure:.1f} with n labels."
-        left = 2.0**slope  # of the error, with twice as many labels
-        later = f"{with_standard_error(error * left, error * left * math.log(2.0) * sure)}{_unit(unit)} is expected"
-        later = f"{1.0 - left:.0%} less, of all outputs together, is expected" if self.outputs else later
         power = f"as n^{slope:.1f} ± {sure:.1f} with n labels"
-        return f"The error is falling: {later} with {2 * self.labels} labels ({power})."
+        return f"The error is falling: {self._later(error, unit)} is expected with {2 * self.labels} labels ({power})."
+
+    def _later(self, error: float, unit: str) -> str:
+        """The error with twice as many labels: what exceeds the noise falls as the error does."""
+        assert self.trend is not None
+        left = 2.0**self.trend.slope
+        if self.outputs:
+            return f"{1.0 - left:.0%} less, of all outputs together,"
+        noise = min(self.noise or 0.0, error)
+        later = math.sqrt(noise**2 + left**2 * (error**2 - noise**2))
+        by_trend = (later**2 - noise**2) / later * math.log(2.0) * self.trend.standard_error
+        sure = math.hypot(by_trend, later * (self.error_standard_error or 0.0) / error)
+        return f"{with_standard_error(later, sure)}{_unit(unit)}"
 
     def _noise(self, target: str, unit: str) -> str:
         if self.noise is None:

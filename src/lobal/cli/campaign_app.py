@@ -216,7 +216,7 @@ def report(
     with plain_errors():
         check_campaign(folder)
         refuse_to_overwrite({"--output": page}, own_files(folder))
-        refuse_other_than_report("--output", page, force=force)
+        refuse_other_than_report("--output", page, force=force or output is None)
         make_places({"--output": page})
     from lobal.cli.campaign.views import report as write
 

@@ -8,6 +8,7 @@ from numpy import ndarray
 
 from lobal.active.learner import ActiveLearner
 from lobal.active.reasons import PROBABILITY, Reason
+from lobal.core.table_shape import counted, some_of
 from lobal.report.blocks import cell_text, table_block
 from lobal.report.campaign_figures import inputs_of
 from lobal.report.variables import Variable
@@ -30,6 +31,20 @@ def last_batch(learner: ActiveLearner) -> list[int]:
     """Numbers of the pending points of the last step."""
     ledger = learner.ledger
     return [number for number in ledger.last_batch if ledger.entries[number].is_pending]
+
+
+def earlier_points(learner: ActiveLearner, naming: Naming) -> str:
+    """Which points of earlier steps are pending, and since when, in one sentence; empty if there are none."""
+    ledger, last = learner.ledger, {*last_batch(learner)}
+    times = zip(ledger.pending, learner.pending_since(), strict=True)
+    waiting = [(number, since) for number, since in times if number not in last]
+    if not waiting:
+        return ""
+    candidates = ledger.candidates([number for number, _ in waiting]).tolist()
+    names = [naming(each) or f"point {number + 1}" for each, (number, _) in zip(candidates, waiting, strict=True)]
+    since = min((time for _, time in waiting if time is not None), default=None)
+    when = "" if since is None else f", the first since {since:%Y-%m-%d %H:%M} UTC"
+    return f"{counted(len(names), 'point')} of earlier rounds still pending{when}: {some_of(names, between=', ')}."
 
 
 def batch_rows(learner: ActiveLearner, variables: Sequence[Variable], naming: Naming) -> list[BatchRow]:
@@ -120,5 +135,5 @@ def _numbers(values: ndarray) -> str | None:
 def _times(ratio: float | None) -> str | None:
     if ratio is None:
         return None
-    digits = 2 if ratio < 1.0 else 1 if ratio < 100.0 else 0
+    digits = 2 if ratio < 10.0 else 1 if ratio < 100.0 else 0
     return f"{ratio:.{digits}f} ×"  # noqa: RUF001 - times

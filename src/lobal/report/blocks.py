@@ -25,8 +25,8 @@ p { max-width: 46rem; }
 .facts div { border: 1px solid var(--line); border-radius: .4rem; padding: .7rem 1rem; }
 .facts dt { color: var(--quiet); font-size: .85rem; } .facts dd { margin: 0; }
 .table { overflow-x: auto; max-width: 100%; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap;
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .86rem; }
+th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap;
          vertical-align: top; }
 th { white-space: normal; min-width: 3.5rem; vertical-align: bottom; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem;

@@ -72,14 +72,17 @@ def _error_of_model(fitted: FittedSurrogate) -> Error:
 
 
 def _output_of_step(place: int, step: Step) -> Error:
-    return (step.errors[place] if step.errors else None), None
+    return _at(step.errors, place), _at(step.standard_errors, place)
+
+
+def _at(values: tuple[float | None, ...], place: int) -> float | None:
+    return values[place] if values else None
 
 
 def _output_of_model(place: int, fitted: FittedSurrogate) -> Error:
     if not isinstance(fitted, FittedOutputs):
         return None, None
-    sure = fitted.outputs[place].standard_error if fitted.model.basis is None else None
-    return fitted.errors[place], sure
+    return fitted.errors[place], _at(fitted.standard_errors, place)
 
 
 def error_curve_figure(rounds: tuple[Round, ...], target: str) -> Figure:

@@ -17,7 +17,7 @@ from lobal.active.outputs import Curve
 from lobal.active.reasons import NEARBY, SHARES
 from lobal.core.files import write_atomically
 from lobal.report import overview
-from lobal.report.batch import batch_rows, batch_table
+from lobal.report.batch import batch_rows, batch_table, earlier_points
 from lobal.report.blocks import (
     campaign_page,
     details_block,
@@ -167,8 +167,11 @@ class Page:
             yield details_block("How the expected savings are estimated", [text_block(overview.caution(learner))])
 
     def batch(self) -> Iterator[str]:
-        """The points of the last step that have no label yet."""
+        """The points of the last step that have no label yet, and those of earlier steps by name."""
         rows = batch_rows(self.learner, self.variables, self.name)
+        waiting = earlier_points(self.learner, self.name)
+        if waiting:
+            yield text_block(waiting)
         if not rows:
             return
         yield batch_table(rows, self.variables, output_names(self.learner, self.target))

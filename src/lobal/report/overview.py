@@ -32,7 +32,10 @@ AS_SET = "The last points were spread as if the target were equally complex ever
 def counts(learner: ActiveLearner, summary: Summary, n_inputs: int) -> str:
     """How many labels there are, to come, and failed, and what there is to choose from."""
     inputs = "one input" if n_inputs == 1 else f"{n_inputs} inputs"
-    return f"{summary.counts()} {len(learner.candidates)} candidates with {inputs}."
+    space = (
+        f"Any feasible point of {inputs}" if learner.is_box else f"{len(learner.candidates)} candidates with {inputs}"
+    )
+    return f"{summary.counts()} {space}."
 
 
 def caution(learner: ActiveLearner) -> str:

@@ -7,7 +7,8 @@ from typing import Any, final
 from lobal.core.schema import FINITE, list_of, optional, real, table, text, whole
 
 INDUCING_NUMBERS = ("n_inducing", "n_gate_inducing")
-SEQUENCES = ("indices", "decisions", "outliers", "errors")  # fields of a step that are tuples, and lists in JSON
+# Fields of a step that are tuples, and lists in JSON.
+SEQUENCES = ("indices", "decisions", "outliers", "errors", "standard_errors")
 
 
 _NUMBER, _VALUE, _NUMBERS = optional(whole()), real(-FINITE, FINITE, words=(None,)), list_of(whole())
@@ -24,6 +25,7 @@ STEP = table(
     outliers=_NUMBERS,
     errors=list_of(_VALUE),
     draw=optional(text()),
+    standard_errors=list_of(_VALUE),
 )
 
 
@@ -53,6 +55,7 @@ class Step:
     # How the settings of the model were found, with all that was tried: `MixtureRegressor.tuning_` as JSON holds it.
     decisions: tuple[dict[str, Any], ...] = ()
     errors: tuple[float | None, ...] = ()  # of several outputs: the validation error of each, in units of its labels
+    standard_errors: tuple[float | None, ...] = ()  # of these errors
     outliers: tuple[int, ...] = ()  # numbers of the candidates whose labels contradict the others, as the model found
 
     def to_fields(self) -> dict[str, Any]:
