@@ -29,7 +29,8 @@ def _arms(active: str, random: str) -> Pair:
 
 def _constant_penalty() -> Pair:
     results, sizes = record("doppler_constant_penalty")["results"], [1024, 2048, 4096]
-    return Pair(*(values_by_seed(results, f"{arm}_rmse", sizes) for arm in ("active", "random")), sizes)
+    active, random = (values_by_seed(results, f"{arm}_rmse", sizes) for arm in ("active", "random"))
+    return Pair(active, random, sizes)
 
 
 # Column by column: what was measured with which model and scheme.

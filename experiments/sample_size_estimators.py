@@ -101,11 +101,15 @@ def estimates(active: Errors, random: Errors, sizes: Sequence[int]) -> dict[str,
 
 def jackknifed(estimator: Estimator, active: Errors, random: Errors, sizes: Sequence[int]) -> Estimate:
     """An estimate and its standard error, from leaving out every pair of seeds in turn; on the logarithm."""
-    value, seeds = estimator(active, random, sizes), range(len(active))
+    value = estimator(active, random, sizes)
     if len(active) < 2 or math.isnan(value):
         return Estimate(value, None)
-    without = [estimator(*(np.delete(arm, seed, axis=0) for arm in (active, random)), sizes) for seed in seeds]
+    without = [estimator(*_without(seed, active, random), sizes) for seed in range(len(active))]
     return Estimate(value, value * math.sqrt((len(active) - 1) * float(np.var(np.log(without)))))
+
+
+def _without(seed: int, active: Errors, random: Errors) -> tuple[Errors, Errors]:
+    return np.delete(active, seed, axis=0), np.delete(random, seed, axis=0)
 
 
 def paired_errors(active: Arm, random: Arm) -> tuple[Errors, Errors, list[int]]:
@@ -120,7 +124,7 @@ def paired_errors(active: Arm, random: Arm) -> tuple[Errors, Errors, list[int]]:
 
 
 def _pooled(errors: Errors) -> Float[ndarray, " sizes"]:
-    return np.sqrt(np.square(errors).mean(axis=0))
+    return np.asarray(np.sqrt(np.square(errors).mean(axis=0)))
 
 
 def _ratios(active: Errors, random: Errors) -> Float[ndarray, " sizes"]:
@@ -132,7 +136,8 @@ def main(
     random: Annotated[Path, typer.Argument(help="Results of the random arm.", exists=True, dir_okay=False)],
 ) -> None:
     """Print rho by every estimator."""
-    *errors, sizes = paired_errors(Arm.read(active), Arm.read(random))
-    print(f"{len(errors[0])} pairs of seeds, {sizes[0]} to {sizes[-1]} labels")
-    for name, (value, error) in estimates(*errors, sizes).items():
+    pair = paired_errors(Arm.read(active), Arm.read(random))
+    sizes = pair[2]
+    print(f"{len(pair[0])} pairs of seeds, {sizes[0]} to {sizes[-1]} labels")
+    for name, (value, error) in estimates(*pair).items():
         print(f"  {READINGS[name].words:52} {value:.3f}" + ("" if error is None else f" ± {error:.3f}"))

@@ -33,8 +33,7 @@ def takes_preset(presets: Presets) -> Callable[[Kind], Kind]:
 
 def preset_options(name: object, presets: Presets) -> dict[str, Any]:
     """The options of a preset, copied; none if there is none of that name, which `check_preset` refuses."""
-    known = isinstance(name, str) and name in presets
-    return copy.deepcopy(dict(presets[name])) if known else {}
+    return copy.deepcopy(dict(presets.get(name, {}))) if isinstance(name, str) else {}
 
 
 def check_preset(name: object, presets: Presets) -> None:

@@ -113,7 +113,7 @@ class MixtureRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def __init__(
         self,
         *,
-        preset: Literal["paper"] | None = None,
+        preset: str | None = None,
         bandwidths: ArrayLike | None = None,
         shared_bandwidth: ArrayLike | None = None,
         anisotropic: bool = True,
