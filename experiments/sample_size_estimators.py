@@ -108,7 +108,9 @@ def jackknifed(estimator: Estimator, active: Errors, random: Errors, sizes: Sequ
     return Estimate(value, value * math.sqrt((len(active) - 1) * float(np.var(np.log(without)))))
 
 
-def _without(seed: int, active: Errors, random: Errors) -> tuple[Errors, Errors]:
+def _without(
+    seed: int, active: Errors, random: Errors
+) -> tuple[Float[ndarray, "fewer sizes"], Float[ndarray, "fewer sizes"]]:
     return np.delete(active, seed, axis=0), np.delete(random, seed, axis=0)
 
 
