@@ -10,11 +10,7 @@ from experiments.registry import EXPERIMENTS, SCALES, commands
 from tests.experiments.setting import invoke
 
 PAPER_MAP = Path(experiments.__file__).parents[1] / "docs" / "paper_map.md"
-# Deep Gaussian processes and local polynomials.
-MISSING = {
-    "fig:dopplerExperiment_DGP_EquiVsUncertaintyVsPOpt",
-    "fig:dopplerExperiment_bandwidths_optDensities_LPSvsGPR",
-}
+MISSING = {"fig:dopplerExperiment_DGP_EquiVsUncertaintyVsPOpt"}  # deep Gaussian processes
 DRAWINGS = {"fig:summary_figure_new", "fig:ALframework"}  # that explain the method
 
 

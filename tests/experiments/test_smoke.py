@@ -9,6 +9,7 @@ from experiments.__main__ import named, run_scale
 from experiments.registry import EXPERIMENTS
 
 
+@pytest.mark.filterwarnings("ignore::lobal.OutlierWarning")  # of labels that so few others cannot explain
 @pytest.mark.parametrize("name", [name for name, each in EXPERIMENTS.items() if "smoke" in each.scales])
 def test_it_runs_and_leaves_a_record_or_a_figure(name: str, tmp_path: Path) -> None:
     if name not in named("all", "smoke"):

@@ -223,7 +223,9 @@ DRAWS = {
 }
 
 
-NAMES = (ADAPTIVE, *DRAWS)  # that a learner can be given
+def names() -> list[str]:
+    """The names that a learner can be given."""
+    return sorted([ADAPTIVE, *DRAWS])
 
 
 def design(name: str) -> Design:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-from lobal.active.draws import ADAPTIVE, NAMES
+from lobal.active.draws import ADAPTIVE, names
 from lobal.active.mixture_surrogate import SMOOTHNESS
 from lobal.active.spaces import Space
 from lobal.active.surrogate import Surrogate
@@ -53,8 +53,8 @@ class LearnerSettings:
         Raises:
             TypeError, ValueError: a value is of the wrong kind or out of range.
         """
-        if not isinstance(draw, str) or draw not in NAMES:
-            raise ValueError(f"draw must be one of {sorted(NAMES)}, got {draw!r}")
+        if not isinstance(draw, str) or draw not in names():
+            raise ValueError(f"draw must be one of {names()}, got {draw!r}")
         if not isinstance(complexity, str) or complexity not in COMPLEXITIES:
             raise ValueError(f"complexity must be one of {list(COMPLEXITIES)}, got {complexity!r}")
         if not isinstance(keep_models, bool):
