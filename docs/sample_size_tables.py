@@ -38,7 +38,6 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "lobal's engine": lambda: _arms("doppler_curve_active", "doppler_curve_random"),
     "the same, m = 512 in both arms": lambda: _arms("doppler_curve_active", "doppler_curve_random_512"),
     "Adam, exploration 0.1": _constant_penalty,
-    'preset="paper"': lambda: _arms("doppler_paper", "doppler_paper_random"),
 }
 
 
