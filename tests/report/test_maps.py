@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 
-from lobal.report.maps import complexity_map, labels_map, map_figures, telling_pairs
+from lobal.report.maps import complexity_map, labels_map, map_figures, named_pairs, telling_pairs
 from lobal.report.variables import Variable
 from tests.report.setting import invented_landscape
 
@@ -66,3 +66,12 @@ def test_the_ticks_of_a_logarithmic_variable_are_those_of_its_values() -> None:
     figures = map_figures(replace(place, variables=(rate, place.variables[1])), (rate, place.variables[1]))
     for figure in figures.values():
         assert {100.0, 1000.0} <= set(figure.axes[0].get_xticks())
+
+
+def test_pairs_are_chosen_by_name() -> None:
+    variables = invented_landscape(3).variables
+    ((first, second),) = named_pairs(variables, [("column 2", "column 0")])
+    assert (first, second) == (variables[2], variables[0])
+    for pair in (("column 0", "column 7"), ("column 1", "column 1")):
+        with pytest.raises(ValueError, match="a map is over two different ones of column 0, column 1, column 2, got"):
+            named_pairs(variables, [pair])

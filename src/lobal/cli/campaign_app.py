@@ -206,6 +206,12 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File for the page.", show_default="report.html in the folder")
     ] = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="A,B", help="Two inputs to map beside the most telling ones; may be given several times."
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write the page of the campaign: what there is, the batch and why, errors, maps, failures, history.
@@ -221,7 +227,7 @@ def report(
     from lobal.cli.campaign.views import report as write
 
     with plain_errors(), _working("fitting the model to the labels"):
-        write(folder, page)
+        write(folder, page, [_pair(each) for each in maps or ()])
     typer.echo(f"Report in {page}.")
 
 
@@ -309,6 +315,13 @@ def _check(folder: Path, read: Sequence[Path] = (), *, output: Path | None = Non
 
             table_format(output)
             make_places({"--output": output})
+
+
+def _pair(text: str) -> tuple[str, str]:
+    names = texts_of([text])
+    if len(names) != 2:
+        raise ValueError(f"--map takes two inputs separated by a comma, got {text!r}")
+    return names[0], names[1]
 
 
 @contextmanager

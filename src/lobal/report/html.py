@@ -32,7 +32,7 @@ from lobal.report.campaign_figures import Landscape, landscape, training_histogr
 from lobal.report.error_curve import error_curve_figure, error_rounds
 from lobal.report.failures import failure_blocks
 from lobal.report.line import line_figures
-from lobal.report.maps import map_figures, telling_pairs
+from lobal.report.maps import Pair, map_figures, named_pairs, telling_pairs
 from lobal.report.model_sections import (
     Output,
     agreement_blocks,
@@ -83,6 +83,7 @@ def campaign_report(
     variables: Sequence[Variable] | None = None,
     target: str = "target",
     identifiers: Sequence[str] | None = None,
+    maps: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Write the page of a campaign.
 
@@ -97,9 +98,11 @@ def campaign_report(
             not needed.
         target: what the labels are, with their unit; outputs that have names of their own keep them.
         identifiers: names of the candidates of a pool; by default the labels of a table's rows, or row numbers.
+        maps: pairs of names of inputs to map before those that the complexity depends on most.
     """
     known = variables_for(learner.candidates, names) if variables is None else tuple(variables)
-    page = Page(learner, known, target, None if identifiers is None else tuple(identifiers))
+    wanted = tuple(named_pairs(known, maps))
+    page = Page(learner, known, target, None if identifiers is None else tuple(identifiers), wanted)
     destination = Path(path)
     destination.parent.mkdir(parents=True, exist_ok=True)
     sections = {
@@ -125,6 +128,7 @@ class Page:
     variables: tuple[Variable, ...]
     target: str
     identifiers: tuple[str, ...] | None = None
+    maps: tuple[Pair, ...] = ()
 
     def name(self, candidate: int) -> str | None:
         """What a candidate of a pool is called; none where points are not rows of anything."""
@@ -201,6 +205,10 @@ class Page:
         if self.learner.fitted is None:
             return
         if len(self.variables) > 1:
+            for pair in self.maps:
+                yield figures_block(
+                    map_figures(self.landscape, pair), f"{pair[0].name} and {pair[1].name}, as asked for."
+                )
             first, *others = telling_pairs(self.landscape)
             yield figures_block(map_figures(self.landscape, first), MAP_CAPTION)
             for pair in others:

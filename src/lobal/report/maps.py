@@ -1,6 +1,6 @@
 """Maps of a campaign over two of its variables: complexity, prediction, and where labels are and failed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -35,6 +35,20 @@ def telling_pairs(landscape: Landscape) -> list[Pair]:
     order = telling_variables(landscape.variables, landscape.points, *values)
     chosen = [landscape.variables[j] for j in order[:MOST_MAPPED]]
     return list(combinations(chosen, 2))
+
+
+def named_pairs(variables: Sequence[Variable], maps: Sequence[tuple[str, str]]) -> list[Pair]:
+    """The pairs of variables of these names.
+
+    Raises:
+        ValueError: there is no variable of a name, or a pair has the same one twice.
+    """
+    known = {variable.name: variable for variable in variables}
+    for names in maps:
+        wrong = [name for name in names if name not in known]
+        if wrong or len({*names}) < 2:
+            raise ValueError(f"a map is over two different ones of {', '.join(known)}, got {' and '.join(names)}")
+    return [(known[first], known[second]) for first, second in maps]
 
 
 def map_figures(landscape: Landscape, pair: Pair) -> Mapping[str, Figure]:

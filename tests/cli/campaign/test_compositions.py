@@ -66,7 +66,9 @@ def test_every_point_that_is_asked_for_sums_to_100() -> None:
 def test_weighed_compositions_are_the_points_that_were_asked_for() -> None:
     assert any(abs(sum(float(row[part]) for part in PARTS) - 100) > 0.05 for row in rows_of("results.csv"))
     notes = done("campaign", "tell", "m", "results.csv")
-    assert "12 rows of results.csv taken for points of the campaign, from which rounding has changed values by" in notes
+    assert (
+        "Rows of results.csv recognised as points of the campaign in spite of rounded values: 12, at most 0.0" in notes
+    )
     assert notes.endswith("results.csv: 12 labels recorded.")
     assert counts() == (N, 0, 0, N)
 

@@ -138,6 +138,15 @@ def test_a_report_replaces_reports_and_nothing_else() -> None:
     assert done("campaign", "report", "p", "--output", "notes.html", "--force") == "Report in notes.html."
 
 
+def test_a_map_over_any_two_inputs_is_drawn_on_request() -> None:
+    write_labels("r.csv", {k: labels(k) for k in range(0, N, 3)})
+    done("campaign", "tell", "p", "r.csv")
+    done("campaign", "report", "p", "--map", "v,u")
+    assert "v and u, as asked for." in Path("p/report.html").read_text()
+    assert "a map is over two different ones of u, v, got u and w" in refused("campaign", "report", "p", "--map", "u,w")
+    assert "--map takes two inputs separated by a comma, got 'u'" in refused("campaign", "report", "p", "--map", "u")
+
+
 SPACES = [
     (
         '{"variables": [{"log": True}]}',

@@ -24,7 +24,7 @@ from lobal.core.files import read_plain, write_atomically
 from lobal.core.identity import matched_identifiers
 from lobal.core.laboratory import CHOICES
 from lobal.core.schema import list_of, optional, read_from, table, text
-from lobal.core.table_shape import counted, meant, some_of
+from lobal.core.table_shape import meant, some_of
 from lobal.core.tables import Table, read_table
 from lobal.core.variables import SLACK, Categorical, Real, Variable
 from lobal.mixture.outliers import OutlierWarning
@@ -201,8 +201,8 @@ class Opened:
         codes[rows] = known[near[rows]]
         n = int((off > READABLE).sum())
         note = (
-            f"{counted(n, 'row')} of {source} taken for points of the campaign, from which rounding has changed values "
-            f"by at most {off.max(initial=0.0):.2g} of a range."
+            f"Rows of {source} recognised as points of the campaign in spite of rounded values: {n}, at most "
+            f"{off.max(initial=0.0):.2g} of a range off."
         )
         return dict(region.columns(codes)), [note] if n else []
 

@@ -40,8 +40,8 @@ def export(folder: Path, output: Path) -> int:
         return len(next(iter(columns.values())))
 
 
-def report(folder: Path, output: Path) -> None:
-    """Write the page."""
+def report(folder: Path, output: Path, maps: Sequence[tuple[str, str]] = ()) -> None:
+    """Write the page, with maps over these pairs of inputs before others."""
     from lobal.report.html import campaign_report  # which loads the drawing library
 
     with opened(folder, read_only=True) as campaign:
@@ -49,7 +49,12 @@ def report(folder: Path, output: Path) -> None:
         rows = campaign.labels_of_rows if campaign.candidates.index is None else None  # which tables call by numbers
         identifiers = None if rows is None else [f"{ROW} {row}" for row in rows]
         campaign_report(
-            campaign.learner, output, title=title, target=", ".join(campaign.desk.targets), identifiers=identifiers
+            campaign.learner,
+            output,
+            title=title,
+            target=", ".join(campaign.desk.targets),
+            identifiers=identifiers,
+            maps=maps,
         )
 
 
