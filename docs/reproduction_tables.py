@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from docs.records import markdown, mean, record
 from experiments.figures.errors import by_size, measured_curve, sample_sizes
 from experiments.other_models import savings
@@ -95,31 +93,6 @@ def _no_penalty() -> str:
     return markdown(["theta", *errors, "least LOB above x = 0.5", "share of labels there"], rows)
 
 
-def _greedy() -> str:
-    content = record("greedy_points")
-    results, thresholds = content["results"], content["settings"]["thresholds"]
-    rows = []
-    for arm in ("superior", "random"):
-        for threshold in thresholds:
-            counts = np.mean([result[f"{arm}_greedy_counts_{threshold}"][0] for result in results])
-            numbers = content["summary"][0]
-            error = mean(numbers[f"{arm}_greedy_rmse_{threshold}"], ".3f")
-            near = f"{numbers[f'{arm}_greedy_near_{threshold}']['mean']:.2f}"
-            rows.append([arm, f"{threshold:g}", f"{counts:.0f}", error, near])
-    return markdown(["labels", "threshold", "points of the smallest bandwidth", "RMSE", "share below x = 0.2"], rows)
-
-
-def _shared() -> str:
-    content = record("greedy_points")
-    numbers, sizes = content["summary"][0], content["settings"]["sizes"]
-    rows = [
-        [arm, title, *(mean(numbers[f"{arm}_{choice}_rmse_{m}"], ".3f") for m in sizes)]
-        for arm in ("superior", "random")
-        for choice, title in (("drawn", "at random"), ("geometric", "sqrt(p LFC)"))
-    ]
-    return markdown(["labels", "shared points", *(f"m = {m}" for m in sizes)], rows)
-
-
 def _ratios() -> dict[str, Any]:
     """Ratios of largest errors of superior sampling to MoGPU's by size, paired by seed."""
     rows = by_size(record("mogpu")["results"])
@@ -158,8 +131,6 @@ REPRODUCTION: dict[str, Callable[[], str]] = {
     "heteroscedastic": _heteroscedastic,
     "mogpu": _mogpu,
     "no penalty": _no_penalty,
-    "greedy points": _greedy,
-    "shared points": _shared,
 }
 REPRODUCTION_DERIVED: dict[str, Callable[[], Any]] = {
     "mogpu_largest": _ratios,
