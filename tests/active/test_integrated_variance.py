@@ -1,5 +1,7 @@
 """Points by variance: one by one the best there is, and only where the model's variance is a guide."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -186,3 +188,20 @@ def test_reasons_say_what_a_label_is_for() -> None:
     reasons = learner.reasons(learner.ask(6))
     assert [reason.share for reason in reasons] == ["variance"] * 6
     assert "a label there lowers the expected error of predictions most" in reasons[-1].words()
+
+
+def test_a_campaign_that_is_loaded_asks_for_the_same_points(tmp_path: Path) -> None:
+    X = sample(600, 3)
+    learner = lobal.ActiveLearner(lobal.Pool(X), seed=0, path=tmp_path / "campaign")
+    for n in (30, 10):
+        batch = learner.ask(n)
+        learner.tell(batch, np.sin(4.0 * X[batch, 0]) + X[batch, 1] * X[batch, 2])
+    learner.close()
+    with lobal.ActiveLearner.load(tmp_path / "campaign") as loaded:
+        assert loaded.history[-1].draw == INTEGRATED_VARIANCE
+        again = loaded.ask(10).tolist()
+    undisturbed = lobal.ActiveLearner(lobal.Pool(X), seed=0)
+    for n in (30, 10, 10):
+        batch = undisturbed.ask(n)
+        undisturbed.tell(batch, np.sin(4.0 * X[batch, 0]) + X[batch, 1] * X[batch, 2])
+    assert batch.tolist() == again
