@@ -102,3 +102,28 @@ def test_spoilt_events_are_refused_by_line(folder: Path) -> None:
 def test_spoilt_events_of_arrays_are_refused_by_line(name: str, tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "campaigns" / name, tmp_path / "campaign")
     spoil_journal(tmp_path / "campaign")
+
+
+@pytest.mark.parametrize(
+    ("column", "code"),
+    [(0, 1e6), (1, -1.0), (2, 2.5), (2, 10.0), (3, 3.0), (3, -2e300)],
+    ids=["above", "below", "fraction", "integer", "level", "huge"],
+)
+def test_points_outside_the_variables_are_refused_by_line(
+    column: int, code: float, spaces: Path, tmp_path: Path
+) -> None:
+    journal = shutil.copytree(spaces / "variables", tmp_path / "campaign") / JOURNAL
+    events = parse_journal(journal.read_bytes(), journal, is_checked=False).events
+    events[0]["inputs"][0][column] = code
+    journal.write_bytes(journal_content(events))
+    with pytest.raises(ValueError, match=r"(?s)journal\.jsonl.*line 1.*must lie between"):
+        ActiveLearner.read(journal.parent)
+
+
+def test_points_outside_a_box_are_refused_by_line(spaces: Path, tmp_path: Path) -> None:
+    journal = shutil.copytree(spaces / "curve", tmp_path / "campaign") / JOURNAL
+    events = parse_journal(journal.read_bytes(), journal, is_checked=False).events
+    events[0]["inputs"][0][0] = 7.0
+    journal.write_bytes(journal_content(events))
+    with pytest.raises(ValueError, match=r"(?s)journal\.jsonl.*line 1.*must lie in the box"):
+        ActiveLearner.read(journal.parent)

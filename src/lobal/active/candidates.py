@@ -148,6 +148,14 @@ class Candidates(ABC):
         del pending, is_known
         return self.locate(batch)
 
+    def check_recorded(self, inputs: Float[ndarray, "n d"]) -> None:
+        """Refuse recorded inputs of points that no point can have; a row of a pool may have any.
+
+        Raises:
+            ValueError: a point lies outside the space; shows it.
+        """
+        del inputs
+
     @abstractmethod
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Batch:
         """Points as a user knows them."""
@@ -328,6 +336,10 @@ class ArrayCandidates(Candidates):
         if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
             raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
         return self._tree.query(self._in_cells(inputs))[1].tolist(), inputs
+
+    def check_recorded(self, inputs: Float[ndarray, "n d"]) -> None:
+        """Points of a box lie within its bounds."""
+        _as_points(inputs, self.bounds)
 
     @cached_property
     def _tree(self) -> KDTree:

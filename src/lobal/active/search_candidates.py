@@ -25,7 +25,7 @@ from lobal.active.frames import Table, as_table, columns_of, is_table
 from lobal.active.output_models import OutputModels
 from lobal.active.outputs import Outputs, check_outputs, label_width, outputs_from_json, outputs_to_json
 from lobal.active.recognition import RowFinder, nearest_within
-from lobal.active.region import Region
+from lobal.active.region import ROUNDING, Region
 from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
 from lobal.active.space_model import SpaceModel
 from lobal.core.checks import shown
@@ -146,6 +146,18 @@ class SearchCandidates(Candidates):
         numbers = self._tree.query(self.region.inputs(codes))[1]
         numbers[near >= 0] = np.array([*waiting[0], 0])[near[near >= 0]]
         return numbers.tolist(), codes
+
+    def check_recorded(self, inputs: Float[ndarray, "n v"]) -> None:
+        """Codes lie within the bounds of their variables, and those of whole numbers and levels are whole."""
+        are_whole = np.array([variable.n_values is not None for variable in self.region.variables])
+        fractions = np.abs(inputs - np.rint(inputs))[:, are_whole]
+        wrong = ~self.region.inside(inputs) | (fractions > ROUNDING).any(axis=1)
+        if wrong.any():
+            lower, upper = self.region.bounds.tolist()
+            raise ValueError(
+                f"inputs of {self.region.names} must lie between {lower} and {upper}, those of whole numbers and "
+                f"levels be whole, got {inputs[wrong][0].tolist()}"
+            )
 
     def _recognised(self, codes: Float[ndarray, "n v"], near: Int[ndarray, " n"], pending: Points) -> ndarray:
         """Codes with those of the pending points that were meant."""

@@ -289,9 +289,12 @@ class CampaignState:
 
     def _density_of(self, event: Event) -> Float[Tensor, " N"]:
         """The density of points nobody asked for."""
-        numbers = event["candidates"]
-        inputs = np.array(event["inputs"], dtype=np.float64).reshape(len(numbers), self.candidates.n_columns)
-        return self._estimated(numbers, inputs)
+        return self._estimated(event["candidates"], self._inputs_of(event))
+
+    def _inputs_of(self, event: Event) -> Float[ndarray, "n d"]:
+        """The recorded inputs of the points of an event."""
+        shape = len(event["candidates"]), self.candidates.n_columns
+        return np.array(event["inputs"], dtype=np.float64).reshape(shape)
 
     def _estimated(self, numbers: list[int], inputs: Float[ndarray, "n d"]) -> Float[Tensor, " N"]:
         """The density of points, estimated from them, or taken to be the test density if they are few."""
@@ -344,6 +347,8 @@ class CampaignState:
     def _replay(self, event: Event, total: int, left_by_last_step: Callable[[], StepState]) -> None:
         """Bring an event of the past in force; densities before the last of so many steps do not matter any more."""
         self.ledger.check(event, len(self.candidates))
+        if event["event"] in ("asked", "added"):
+            self.candidates.check_recorded(self._inputs_of(event))
         if event["event"] == "told":
             labels = self.candidates.labels(event["labels"], len(event["points"]), name="labels")
             if not self.candidates.has_label(labels).all():
