@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from experiments.doppler import N_VALIDATION, doppler_data, oracle_rmse, paper_model
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
+from experiments.repetitions import Device, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.cli.demo import LEARNERS, DopplerOracle, errors_on_grid
@@ -135,7 +135,7 @@ def main(
     n_inducing: Annotated[int | None, typer.Option(min=1, help="By default 512 (active) or 1024 (random).")] = None,
     oracle: Annotated[bool, typer.Option(help="Measure what the best bandwidths would have reached.")] = False,
     shrink_inducing: Annotated[bool, typer.Option(help="Reduce the inducing points at the second size.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Repeat one arm over seeds and keep its errors in one JSON file; for equal seeds both arms start alike."""
     if arm not in DOPPLER_ARMS:

@@ -19,7 +19,7 @@ from scipy.stats import qmc
 
 from experiments.doppler import N_VALIDATION, Sample, doppler_data, paper_model
 from experiments.figures.errors import LABELS, error_panels, measured_curve, sample_sizes
-from experiments.repetitions import Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
+from experiments.repetitions import Device, Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.cli.checks import whole_numbers
 from lobal.cli.demo import DOPPLER, N_TEST, errors_on_grid
 from lobal.mixture.estimator import MixtureRegressor
@@ -40,19 +40,19 @@ def equidistant_data(n: int, seed: int) -> Sample:
 DATA = {"random": doppler_data, "equidistant": equidistant_data}
 
 
-def fitted(sample: Sample, seed: int, *, engine: str, n_inducing: int) -> MixtureRegressor:
+def fitted(sample: Sample, seed: int, *, engine: str, n_inducing: int, device: str) -> MixtureRegressor:
     """The paper's mixture, trained by Adam or fitted in closed form."""
     if engine == "adam":
         validation = doppler_data(N_VALIDATION, seed, stream=1)
-        return paper_model(seed, n_inducing=n_inducing).fit(*sample, validation=validation)
-    return MixtureRegressor(kernel="gaussian", n_inducing=n_inducing, random_state=seed).fit(*sample)
+        return paper_model(seed, n_inducing=n_inducing, device=device).fit(*sample, validation=validation)
+    return MixtureRegressor(kernel="gaussian", n_inducing=n_inducing, device=device, random_state=seed).fit(*sample)
 
 
-def run(n: int, seed: int, *, engine: str, n_inducing: int) -> Result:
+def run(n: int, seed: int, *, engine: str, n_inducing: int, device: str) -> Result:
     """Errors of both kinds of inputs, in columns such as "equidistant_rmse"."""
     result: Result = {"n": n, "seed": seed}
     for arm, data in DATA.items():
-        errors = errors_on_grid(fitted(data(n, seed), seed, engine=engine, n_inducing=n_inducing))
+        errors = errors_on_grid(fitted(data(n, seed), seed, engine=engine, n_inducing=n_inducing, device=device))
         result |= {f"{arm}_{name}": value for name, value in errors._asdict().items()}
     return result
 
@@ -79,13 +79,14 @@ def main(
     jobs: Jobs = 1,
     engine: Annotated[str, typer.Option(help="analytic, or adam: the paper's.")] = "analytic",
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
+    device: Device = "cpu",
     figure: Figure = None,
 ) -> None:
     """Fit the mixture to random and to equidistant inputs of several sizes."""
     numbers = whole_numbers(sizes)
     if any(n < 1 or n & (n - 1) for n in numbers):
         raise ValueError(f"sizes must be powers of two, got {sizes!r}")
-    options: dict[str, Any] = {"engine": engine, "n_inducing": n_inducing}
+    options: dict[str, Any] = {"engine": engine, "n_inducing": n_inducing, "device": device}
     repetitions = Repetitions(
         experiment="Doppler function, equidistant and random inputs",
         settings={**options, "n_test": N_TEST},

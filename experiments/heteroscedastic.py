@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from experiments.doppler_active import START, sizes_up_to
 from experiments.figures.heteroscedastic import PLACES, noise_figure
-from experiments.repetitions import FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
+from experiments.repetitions import Device, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.candidates import Candidates, Metric
 from lobal.active.learner import ActiveLearner
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate, MixtureSurrogate
@@ -94,19 +94,22 @@ class BlindSurrogate(Surrogate):
         self._seeing.use_device(device)
 
 
-def learner_for(arm: str, seed: int, *, n_inducing: int) -> ActiveLearner:
+def learner_for(arm: str, seed: int, *, n_inducing: int, device: str) -> ActiveLearner:
     """The learner of an arm before its first label."""
     problem = CONSTANT if arm == "homoscedastic" else VARYING
     model = MixtureRegressor(
-        kernel="gaussian", n_inducing=n_inducing, noise=lambda X: problem.noise_variance(np.asarray(X)[:, 0])
+        kernel="gaussian",
+        n_inducing=n_inducing,
+        noise=lambda X: problem.noise_variance(np.asarray(X)[:, 0]),
+        device=device,
     )
     scheme: dict[str, Any] = RANDOM if arm == "random" else SCHEME
     return ActiveLearner(Box(0.0, 1.0), seed=seed, model=BlindSurrogate(model) if arm == "blind" else model, **scheme)
 
 
-def run(n: int, seed: int, *, arm: str, start: int, n_inducing: int) -> Result:
+def run(n: int, seed: int, *, arm: str, start: int, n_inducing: int, device: str) -> Result:
     """Errors of one arm in columns such as "rmse_1024"; LOB and the density of all labels in the end."""
-    learner = learner_for(arm, seed, n_inducing=n_inducing)
+    learner = learner_for(arm, seed, n_inducing=n_inducing, device=device)
     problem, rng = (CONSTANT if arm == "homoscedastic" else VARYING), np.random.default_rng([seed, NOISE])
     result: Result = {"n": n, "seed": seed}
 
@@ -144,11 +147,12 @@ def main(
     first_seed: FirstSeed = 0,
     jobs: Jobs = 1,
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = 512,
+    device: Device = "cpu",
 ) -> None:
     """Repeat one arm over seeds; for equal seeds all arms start alike."""
     if arm not in ARMS:
         raise ValueError(f"the arm must be one of {', '.join(ARMS)}, got {arm!r}")
-    options: dict[str, Any] = {"arm": arm, "start": start, "n_inducing": n_inducing}
+    options: dict[str, Any] = {"arm": arm, "start": start, "n_inducing": n_inducing, "device": device}
     repetitions = Repetitions(
         experiment=f"Doppler function with noise that varies, {arm} sampling",
         settings={**options, "n_test": N_TEST},

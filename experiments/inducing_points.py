@@ -27,6 +27,7 @@ from experiments.doppler import doppler_data
 from experiments.doppler_active import START, campaign
 from experiments.figures.models import curve_panels
 from experiments.repetitions import (
+    Device,
     Figure,
     FirstSeed,
     Jobs,
@@ -313,7 +314,7 @@ def main(
     jobs: Jobs = 1,
     sizes: Annotated[str, typer.Option(help="Numbers of inducing points.")] = ",".join(map(str, SIZES)),
     n_inducing: Annotated[int, typer.Option(min=1, help="Those of the mixture that estimates the LFC.")] = N_INDUCING,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
     figure: Figure = None,
 ) -> None:
     """Fit mixtures with few and many inducing points, placed in different ways, and compare their errors."""

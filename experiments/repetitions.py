@@ -25,6 +25,7 @@ Output = Annotated[Path, typer.Option(help="JSON file; results it already contai
 Seeds = Annotated[int, typer.Option(min=1, help="Number of repetitions.")]
 FirstSeed = Annotated[int, typer.Option(min=0, help="Seed of the first repetition.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of processes, of one thread each.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda, for the mixture.")]
 Figure = Annotated[Path | None, typer.Option(help="File for the figure.")]
 
 

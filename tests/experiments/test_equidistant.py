@@ -25,7 +25,7 @@ def test_seeds_have_other_noise_at_the_same_inputs() -> None:
 
 @pytest.mark.parametrize("engine", ["analytic", "adam"])
 def test_both_kinds_of_inputs_are_measured(engine: str) -> None:
-    result = run(32, 0, engine=engine, n_inducing=8)
+    result = run(32, 0, engine=engine, n_inducing=8, device="cpu")
     assert all(0.0 < result[f"{arm}_rmse"] < result[f"{arm}_max_error"] for arm in equidistant.ARMS)
 
 

@@ -6,7 +6,7 @@ from experiments.heteroscedastic import ARMS, VARYING, learner_for, run
 from experiments.repetitions import Result
 from tests.experiments.setting import invoke
 
-SMALL = {"start": 64, "n_inducing": 16}
+SMALL = {"start": 64, "n_inducing": 16, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_only_the_aware_arm_follows_the_noise() -> None:
     """Its density over that of the blind one is the root of the noise, Eq. (eq:GeneralizedOptimalSamplingInfAlpha)."""
     densities = {}
     for arm in ("aware", "blind"):
-        learner = learner_for(arm, 0, n_inducing=16)
+        learner = learner_for(arm, 0, n_inducing=16, device="cpu")
         X = learner.ask(64)
         learner.tell(X, VARYING(X[:, 0]))
         densities[arm] = learner.superior_density()
