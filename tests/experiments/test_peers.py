@@ -11,7 +11,7 @@ from experiments.peers import campaigns, protocol
 from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
 from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, SIMULATORS, problem, sampled
-from experiments.peers.report import log_ratios, losses, ratio, table
+from experiments.peers.report import HINDSIGHT, best_in_hindsight, log_ratios, losses, ratio, table
 from lobal.active.expected_savings import ExpectedSavings
 from tests.baselines.setting import with_its_package
 from tests.experiments.setting import invoke
@@ -122,6 +122,16 @@ def test_losses_are_named_and_the_table_has_a_row_for_every_strategy(monkeypatch
     assert [row[0] for row in rows] == ["half", "worse"]
     assert rows[1][4].startswith("1.212 ± 0.007")
     assert rows[1][1] == ""
+
+
+def test_the_best_in_hindsight_takes_the_least_ratio_of_every_problem() -> None:
+    made = record({"one": 0.8, "other": 1.0, "third": 1.1}, seeds=1)
+    for task in [task for task in made if task[:2] == (REPORT[0], "other")]:
+        made[task] = {"n": [12, 24], "errors": {judge: {"rmse": [1.0, 0.2]} for judge in JUDGES}}
+    others = len(REPORT) - 1
+    assert best_in_hindsight(made, REPORT, "few", "gp") == pytest.approx((0.2 * 0.8**others) ** (1 / len(REPORT)))
+    assert best_in_hindsight(made, REPORT, "many", "gp") is None
+    assert table(made, "report")[-1][0] == HINDSIGHT
 
 
 def test_savings_are_the_labels_that_reach_the_same_error() -> None:
