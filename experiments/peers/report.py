@@ -60,7 +60,7 @@ def ratio(record: Record, problems: Sequence[str], strategy: str, sizes: str, ju
 
 
 def best_in_hindsight(record: Record, problems: Sequence[str], sizes: str, judge: str) -> float | None:
-    """The geometric mean of the least ratio that any strategy has on every problem at every size; none if one is missing.
+    """The geometric mean of the least ratio of any strategy on each problem at each size; none if one is missing.
 
     No rule that chooses one of the strategies for every problem and size has less, with the same campaigns. As the
     least of several means over seeds it is too low by chance.
