@@ -156,7 +156,9 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
         if self.layers > 3:
             raise ValueError(f"layers must be 1, 2 or 3, got {self.layers}")
         if self.thinning > self.sweeps:
-            raise ValueError(f"thinning must be at most sweeps={self.sweeps}, else nothing is kept, got {self.thinning}")
+            raise ValueError(
+                f"thinning must be at most sweeps={self.sweeps}, else nothing is kept, got {self.thinning}"
+            )
 
     def _range(self, inputs: Float[ndarray, " n"]) -> tuple[float, float]:
         lower, upper = (inputs.min(), inputs.max()) if self.bounds is None else self.bounds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Complex, Float
 from torch import Tensor
 
 from lobal.core.linalg import safe_cholesky
@@ -51,6 +51,14 @@ class SineBasis:
         scaled = bandwidth[..., None] * orders * (math.pi / (2.0 * self.half_width))
         return (math.sqrt(2.0 * math.pi) * bandwidth[..., None]).sqrt() * torch.exp(-0.25 * scaled.square())
 
+    def sums(self, x: Float[Tensor, "*chains n"], weights: Float[Tensor, "*chains M"]) -> Float[Tensor, "*chains n"]:
+        """sum_j w_j phi_j(x) at every input, in O(sqrt(M)) sines each."""
+        fine, coarse = _powers(self.angles(x), self.number + 1)
+        step = fine.shape[-2]
+        padded = torch.nn.functional.pad(weights, (1, step * step - 1 - self.number)).unflatten(-1, (step, step))
+        found: Tensor = (coarse * (padded.to(fine.dtype) @ fine)).sum(-2).imag
+        return found / math.sqrt(self.half_width)
+
     def weights_of(self, slope: float, bandwidth: float) -> Float[Tensor, " M"]:
         """Standardised weights under which the layer is the function slope * x, within the reach."""
         x = torch.linspace(-self.reach, self.reach, 8 * self.number, dtype=torch.float64)
@@ -79,16 +87,32 @@ def moments(basis: SineBasis, x: Float[Tensor, "C n"], y: Float[Tensor, " n"]) -
 
 def exponential_sums(
     angles: Float[Tensor, "C n"], values: Float[Tensor, "v n"], number: int
-) -> Tensor:  # complex, (C, v, number)
-    """sum_i v_i exp(i s t_i), s = 0 ... number - 1: with s = k p + q a matrix product of two short lists of powers."""
+) -> Complex[Tensor, "C v number"]:
+    """sum_i v_i exp(i s t_i), s = 0 ... number - 1, for every row of values."""
+    fine, coarse = _powers(angles, number)
+    left = coarse[:, None] * values[:, None]
+    products = left.flatten(1, 2) @ fine.mT
+    return products.unflatten(1, (len(values), -1)).flatten(2)[..., :number]
+
+
+def _powers(
+    angles: Float[Tensor, "*chains n"], number: int
+) -> tuple[Complex[Tensor, "*chains k n"], Complex[Tensor, "*chains k n"]]:
+    """exp(i q t) and exp(i k p t) for p, q = 0 ... k - 1: the products of both are all powers up to `number` or more.
+
+    A sum of `number` powers is then two sums of k, which is the root of it.
+    """
     step = math.isqrt(number - 1) + 1
-    orders = torch.arange(step, dtype=angles.dtype, device=angles.device)
-    fine = angles[:, None, :] * orders[:, None]
-    coarse = step * fine
-    left = torch.polar(values[None, :, None, :].expand(len(angles), -1, step, -1), coarse[:, None])
-    right = torch.polar(torch.ones_like(fine), fine)
-    products = left.flatten(1, 2) @ right.mT  # (C, v step, step)
-    return products.unflatten(1, (len(values), step)).flatten(2)[..., :number]
+    one = torch.ones_like(angles)
+    return _successive(torch.polar(one, angles), step), _successive(torch.polar(one, step * angles), step)
+
+
+def _successive(base: Complex[Tensor, "*chains n"], number: int) -> Complex[Tensor, "*chains number n"]:
+    """The powers 0 ... number - 1, by doubling."""
+    found, following = torch.ones_like(base)[..., None, :], base[..., None, :]
+    while found.shape[-2] < number:
+        found, following = torch.cat([found, found * following], dim=-2), following.square()
+    return found[..., :number, :]
 
 
 @final
@@ -107,7 +131,7 @@ class OutputPosterior:
     def mean(self, x: Float[Tensor, "C n"]) -> Float[Tensor, "C n"]:
         """The mean at inputs."""
         weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, self.projected[..., None], upper=True)
-        return (self.basis.functions(x) @ (self.deviations[..., None] * weights))[..., 0]
+        return self.basis.sums(x, self.deviations * weights[..., 0])
 
     def roots(self, x: Float[Tensor, "C n"]) -> Float[Tensor, "C M n"]:
         """V: the posterior covariance of the layer at inputs is tau^2 V^T V."""
@@ -124,7 +148,9 @@ def output_posterior(
     mirrored = torch.cat([of.cosines[:, 1:M].flip(1), of.cosines[:, :M]], dim=1)
     differences = mirrored.unfold(1, M, 1).flip(1)  # entries j, k: order |j - k|
     sums = of.cosines[:, 2:].unfold(1, M, 1)  # order j + k
-    A = (differences - sums) * (deviations[:, :, None] * (deviations / (2.0 * basis.half_width * noise[:, None]))[:, None])
+    A = (differences - sums) * (
+        deviations[:, :, None] * (deviations / (2.0 * basis.half_width * noise[:, None]))[:, None]
+    )
     A = A + torch.eye(M, dtype=A.dtype, device=A.device)
     factor = torch.linalg.cholesky_ex(A).L  # at least the identity
     right = (deviations * of.products / noise[:, None])[..., None]
@@ -161,9 +187,7 @@ def warped(
     places, overshoot = x.expand(len(bandwidths), -1), torch.zeros_like(bandwidths[:, 0])
     following = (*hidden[1:], output)
     for layer, (basis, standardised) in enumerate(zip(hidden, weights, strict=True)):
-        scaled = standardised * basis.deviations(bandwidths[:, layer])
-        inputs = x if layer == 0 else places
-        places = (basis.functions(inputs) @ scaled[..., None])[..., 0]
+        places = basis.sums(places, standardised * basis.deviations(bandwidths[:, layer]))
         beyond = (places.abs() / following[layer].reach - 1.0).relu()
         overshoot = overshoot + beyond.square().sum(1)
     return Warped(places, overshoot == 0.0, overshoot)
