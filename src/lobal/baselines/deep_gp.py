@@ -20,7 +20,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lobal.baselines.deep_gp_layers import OutputPosterior
 from lobal.baselines.deep_gp_sampling import Chains, State, joined
 from lobal.core.arrays import as_matrix, resolve_device
 from lobal.core.checks import whole_number

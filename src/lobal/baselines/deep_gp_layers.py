@@ -1,9 +1,9 @@
 """Layers of a deep Gaussian process over one column, and what labels say about them.
 
 Every layer is a Gaussian process with the Gaussian kernel, as a sum of sine functions on an interval with independent
-normal weights (Solin and Särkkä 2020): smooth functions need few of them, and neither their number nor the time that the
-likelihood takes grows with the square of the labels. Hidden layers are kept as weights; those of the output layer and
-its variance are integrated out.
+normal weights (Solin and Särkkä 2020): smooth functions need few of them, and the time that the likelihood takes does
+not grow with the cube of the labels. Hidden layers are kept as weights; those of the output layer and its variance are
+integrated out.
 """
 
 import math
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from lobal.core.linalg import safe_cholesky
 
-# The bandwidth is at least so many times the shortest wave length / (2 pi), and at most such a share of the room between
-# reach and end of the interval: the kernel is then met within a thousandth, or, at the ends of the reach, a hundredth.
+# The bandwidth is at least so many times the shortest wave length / (2 pi), and at most such a share of the room
+# between reach and end of the interval: tests/baselines/test_deep_gp_layers.py says how well the kernel is met then.
 RESOLVED = 3.0
 ROOM = 0.5
 

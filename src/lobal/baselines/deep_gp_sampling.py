@@ -1,4 +1,4 @@
-"""Markov chains over the hidden layers, bandwidths and noise of a deep Gaussian process, Sauer, Gramacy and Higdon (2023).
+"""Markov chains over the layers, bandwidths and noise of a deep Gaussian process (Sauer, Gramacy and Higdon 2023).
 
 Hidden layers are moved by elliptical slice sampling and hyperparameters by Metropolis steps, as in their R package
 deepgp, with the same priors. Two things differ, for chains that are a tenth as long: the weights of the layers are
@@ -51,7 +51,7 @@ class State:
     """Where the chains are."""
 
     weights: tuple[Float[Tensor, "C _"], ...]  # standardised, of every hidden layer
-    scales: Float[Tensor, "C layers+1"]  # logarithms of the bandwidths and of the noise
+    scales: Float[Tensor, "C scales"]  # logarithms of the bandwidths and of the noise
 
     @property
     def bandwidths(self) -> Float[Tensor, "C layers"]:
@@ -163,7 +163,7 @@ class Chains:
         density = SHAPE * exponent - self._rates[number] * exponent.exp()
         return torch.where((log_scale >= lower) & (log_scale <= upper), density, -math.inf)
 
-    def _given(self, sums: Moments, scales: Float[Tensor, "C layers+1"]) -> OutputPosterior:
+    def _given(self, sums: Moments, scales: Float[Tensor, "C scales"]) -> OutputPosterior:
         return output_posterior(self.output, sums, scales[:, -2].exp(), scales[:, -1].exp())
 
     def _relaxed_log_density(self, state: State) -> Float[Tensor, " C"]:
@@ -176,7 +176,7 @@ class Chains:
             density = density + self.log_prior(number, state.scales[:, number])
         return density
 
-    def _clamp(self, scales: Float[Tensor, "C layers+1"]) -> None:
+    def _clamp(self, scales: Float[Tensor, "C scales"]) -> None:
         for column, bounds in zip(scales.T, self._bounds, strict=True):
             lower, upper = (math.log(bound) for bound in bounds)
             column.clamp_(lower, upper)
