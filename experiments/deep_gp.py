@@ -192,15 +192,15 @@ def main(
     sizes: Annotated[
         str, typer.Option(help="Numbers of labels, ascending; the first ones are equidistant.")
     ] = "128,256,512",
-    seeds: Seeds = 20,
+    seeds: Seeds = 16,
     first_seed: FirstSeed = 0,
     jobs: Jobs = 1,
     gate_labels: Annotated[int, typer.Option(min=640, help="Labels of the mixture whose gate is used.")] = 2**13,
     n_inducing: Annotated[int, typer.Option(min=1, help="Its inducing points.")] = 256,
     chains: Annotated[int, typer.Option(min=1, help="Markov chains of every deep Gaussian process.")] = 4,
     ascent: Annotated[int, typer.Option(min=0, help="Steps of gradient ascent to their starts.")] = 200,
-    burn_in: Annotated[int, typer.Option(min=0, help="Sweeps that are left out.")] = 100,
-    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps after these.")] = 200,
+    burn_in: Annotated[int, typer.Option(min=0, help="Sweeps that are left out.")] = 50,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps after these.")] = 150,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     figure: Figure = None,
 ) -> None:

@@ -88,13 +88,13 @@ def test_alc_places_points_where_the_function_is_fast(model: DeepGaussianProcess
 
 
 def test_hidden_layers_fit_a_function_of_changing_speed_better_than_one_layer() -> None:
-    x = (np.arange(120) + 0.5)[:, None] / 120
-    y = fast_then_slow(x) + 0.4 * np.random.default_rng(0).standard_normal(120)
+    x, rng = (np.arange(80) + 0.5)[:, None] / 80, np.random.default_rng(0)
+    y = np.tanh(60.0 * (x[:, 0] - 0.3)) + 0.3 * rng.standard_normal(80)
     errors = {}
     for layers in (1, 3):
         found = quick(layers=layers, ascent=60).fit(x, y).predict(NEW)
-        errors[layers] = float(np.sqrt(np.mean((found - fast_then_slow(NEW)) ** 2)))
-    assert errors[3] < 0.8 * errors[1]
+        errors[layers] = float(np.sqrt(np.mean((found - np.tanh(60.0 * (NEW[:, 0] - 0.3))) ** 2)))
+    assert errors[3] < 0.75 * errors[1]
 
 
 def test_a_seed_repeats_the_fit() -> None:
