@@ -74,7 +74,7 @@ class Moments(NamedTuple):
     cosines: Float[Tensor, "C S"]  # sum_i cos(s t_i), s = 0 ... 2 M, of the angles t
     products: Float[Tensor, "C M"]  # sum_i y_i phi_j(x_i)
     square: Float[Tensor, ""]  # sum_i y_i^2
-    count: int
+    number: int
 
 
 def moments(basis: SineBasis, x: Float[Tensor, "C n"], y: Float[Tensor, " n"]) -> Moments:
@@ -92,7 +92,8 @@ def exponential_sums(
     fine, coarse = _powers(angles, number)
     left = coarse[:, None] * values[:, None]
     products = left.flatten(1, 2) @ fine.mT
-    return products.unflatten(1, (len(values), -1)).flatten(2)[..., :number]
+    sums: Tensor = products.unflatten(1, (len(values), -1)).flatten(2)
+    return sums[..., :number]
 
 
 def _powers(
@@ -156,15 +157,15 @@ def output_posterior(
     right = (deviations * of.products / noise[:, None])[..., None]
     projected: Tensor = torch.linalg.solve_triangular(factor, right, upper=False)[..., 0]
     quadratic = of.square / noise - projected.square().sum(1)
-    log_determinant = 2.0 * factor.diagonal(dim1=1, dim2=2).log().sum(1) + of.count * noise.log()
+    log_determinant = 2.0 * factor.diagonal(dim1=1, dim2=2).log().sum(1) + of.number * noise.log()
     return OutputPosterior(
         basis=basis,
         deviations=deviations,
         factor=factor,
         projected=projected,
         noise=noise,
-        log_evidence=-0.5 * (of.count * quadratic.log() + log_determinant),
-        scale=quadratic / of.count,
+        log_evidence=-0.5 * (of.number * quadratic.log() + log_determinant),
+        scale=quadratic / of.number,
     )
 
 

@@ -119,12 +119,12 @@ class Chains:
         with torch.enable_grad():
             for _ in range(steps):
                 optimiser.zero_grad()
-                (-self._relaxed_log_density(moved).sum()).backward()  # type: ignore[no-untyped-call]
+                (-self._relaxed_log_density(moved).sum()).backward()
                 optimiser.step()
                 with torch.no_grad():
                     self._clamp(moved.scales)
         for parameter in parameters:
-            parameter.requires_grad_(requires_grad=False)
+            parameter.requires_grad_(False)
         possible = self.log_likelihood(moved).isfinite()[:, None]
         weights = tuple(torch.where(possible, *pair) for pair in zip(moved.weights, state.weights, strict=True))
         return State(weights=weights, scales=torch.where(possible, moved.scales, state.scales))
