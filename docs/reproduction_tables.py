@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from docs.records import markdown, mean, record
+from docs.records import RESULTS, markdown, mean, record
+from experiments.deep_gp import ARMS as DEEP_ARMS
 from experiments.figures.errors import by_size, measured_curve, sample_sizes
 from experiments.other_models import savings
 from experiments.repetitions import Result, mean_and_error
@@ -77,6 +78,19 @@ def _mogpu() -> str:
     return _columns({name.replace("mogpu", "MoGPU"): column for name, column in columns.items()})
 
 
+def deep_gp() -> str:
+    """Errors of a deep Gaussian process by kind of labels, and ratios of them."""
+    content = record("deep_gp")
+    rows = by_size(content["results"])
+    found = content["ratios"]["rmse"]
+    columns = {"labels": [str(n) for n in _sizes(rows)]}
+    columns |= {f"RMSE, {title}": _errors(rows, f"{arm}_rmse", 3) for arm, title in DEEP_ARMS.items()}
+    for pair, title in (("superior/random", "superior / random"), ("alc/superior", "ALC / superior")):
+        columns[f"RMSE, {title}"] = [mean(found[pair][str(n)], ".2f") for n in _sizes(rows)]
+    columns |= {f"largest error, {title}": _errors(rows, f"{arm}_max_error", 2) for arm, title in DEEP_ARMS.items()}
+    return _columns({name.replace(" sampling", ""): column for name, column in columns.items()})
+
+
 def _no_penalty() -> str:
     (numbers,) = record("no_penalty")["summary"]
     sizes = sorted(int(name.rpartition("_")[2]) for name in numbers if name.startswith("with_rmse_"))
@@ -131,6 +145,7 @@ REPRODUCTION: dict[str, Callable[[], str]] = {
     "heteroscedastic": _heteroscedastic,
     "mogpu": _mogpu,
     "no penalty": _no_penalty,
+    **({"deep gp": deep_gp} if (RESULTS / "deep_gp.json").exists() else {}),
 }
 REPRODUCTION_DERIVED: dict[str, Callable[[], Any]] = {
     "mogpu_largest": _ratios,

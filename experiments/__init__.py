@@ -13,6 +13,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `data_files.py`: data sets in `.npz` files
 - `complexity_truth.py`: rank correlation of the estimated local complexity with that of known functions
 - `density_edges.py`: errors of the density of a pool on known densities
+- `deep_gp.py`: a deep Gaussian process on random, equidistant, superior and ALC labels
 - `doppler.py`: the Doppler function with the paper's settings, random labels, single-scale GP
 - `doppler_active.py`: active and random campaigns on the Doppler function, by the defaults and by the paper's scheme
 - `doppler_curves.py`: table and learning curves from the files of both arms

@@ -86,6 +86,15 @@ EXPERIMENTS = {
         quick="--sizes 100,200,400 --seeds 2",
         paper="--sizes 100,200,400,800 --seeds 3",
     ),
+    "deep_gp": Experiment(
+        "experiments.deep_gp:main",
+        "a deep Gaussian process on random, equidistant, ALC and superior labels",
+        ("fig:dopplerExperiment_DGP_EquiVsUncertaintyVsPOpt",),
+        commands=FIGURE,
+        smoke="--sizes 32,48 --gate-labels 640 --n-inducing 16 --chains 1 --ascent 5 --burn-in 1 --sweeps 10 --seeds 1",
+        quick="--sizes 128,256 --gate-labels 2048 --chains 2 --burn-in 20 --sweeps 60 --seeds 2",
+        paper="--seeds 16",
+    ),
     "doppler_fit": Experiment(
         "experiments.doppler:fit_command",
         "one fit of the Doppler function, with figures",

@@ -16,4 +16,6 @@ knows the designs by name; packages are imported when a design is first used (`p
 - `lepski.py`: Lepski's choice among the bandwidths.
 - `uncertainty.py`: greatest variance, of one Gaussian process (`gp_variance`) or of the mixture (`mogpu`).
 - `greedy_variance.py`: the points of greatest variance, thousands of them without a refit
+- `deep_gp.py`: a deep Gaussian process of one input column, and active learning Cohn, neither of them a design.
+- `deep_gp_sampling.py`, `deep_gp_layers.py`, `slice_sampling.py`: its Markov chains, its layers, steps of the chains.
 """
