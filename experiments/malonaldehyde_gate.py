@@ -24,6 +24,7 @@ import torch
 import typer
 from jaxtyping import Float
 from numpy import ndarray
+from torch import Tensor
 
 from experiments.figures.molecules import RotorMap, rotor_maps
 from experiments.malonaldehyde import SIZES, WIDTH, Grid, Setting, field_settings, loaded
@@ -34,10 +35,12 @@ from lobal.core.density import importance_weights
 from lobal.core.superior_density import local_complexity
 from lobal.molecules.density import named_test_density
 from lobal.molecules.field.forcefield import ForceField, errors_on
+from lobal.molecules.field.gate import GateFeatures
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.softmax_options import SoftmaxGateOptions
 from lobal.molecules.field.training import GateSet, fit_force_field
 from lobal.molecules.geometry.descriptor import describe
+from lobal.molecules.geometry.permutations import descriptor_permutations
 from lobal.molecules.space import MoleculePool
 from lobal.report.figures import save_figure
 
@@ -46,7 +49,7 @@ GATES = (ORDINAL, SOFTMAX, LEFT_OUT)
 ERRORS = ("force_rmse", "energy_rmse")
 COMPLEXITY = "complexity_smooth"  # of maps: at alpha = infinity
 GATE_SEED = 1_000_000  # the gate set is drawn by another generator than the configurations of the experts
-TITLES = {ORDINAL: "ordinal gate", SOFTMAX: "softmax gate", LEFT_OUT: "softmax gate, left-one-out labels"}
+TITLES = {ORDINAL: "ordinal gate", SOFTMAX: "softmax gate", LEFT_OUT: "softmax gate, no further labels"}
 
 
 class Gates(NamedTuple):
@@ -136,16 +139,25 @@ def complexities(field: ForceField, setting: Setting, grid: Grid) -> Float[ndarr
 def at_transition(field: ForceField, setting: Setting, grid: Grid) -> dict[str, float]:
     """Complexity in the upper half of the barrier by that at the more complex of the stable states.
 
-    And how much of the gate's prior variance its inducing configurations explain at both: none where they are far.
+    And the share of the gate's prior variance that its inducing configurations explain at both: little where they are
+    far.
     """
     drawn = {"energy": grid.energies, COMPLEXITY: complexities(field, setting, grid)}
     found = transition(grid.energies)
     assert field.gate is not None
-    values = describe(torch.from_numpy(grid.R).flatten(0, 1).to(field.weights)).values
-    explained = field.gate.features(values).square().sum(1).view(grid.energies.shape).cpu().numpy()
+    features, values = field.gate.features, describe(torch.from_numpy(grid.R).flatten(0, 1).to(field.weights)).values
+    share = features(values).square().sum(1) / prior_variance(values, features)
+    explained = share.view(grid.energies.shape).cpu().numpy()
     parts = {"top": found.top(grid.energies), "states": found.states}
     known = {f"explained_{name}": float(np.mean([explained[place] for place in at])) for name, at in parts.items()}
     return {"ratio": contrast([drawn], COMPLEXITY).ratio[0], **known}
+
+
+def prior_variance(values: Float[Tensor, "n D"], features: GateFeatures) -> Float[Tensor, " n"]:
+    """k(z, z) of the symmetrised kernel, more than one near symmetric configurations."""
+    images = values[:, descriptor_permutations(features.permutations)]
+    squared = (images - values[:, None]).square().sum(2)
+    return torch.exp(-0.5 * squared / features.width.square()).sum(1)
 
 
 def conclude(results: Sequence[Result], *, gates: Gates, sizes: Sequence[int]) -> dict[str, Any]:

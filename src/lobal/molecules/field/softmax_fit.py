@@ -3,10 +3,11 @@
 With a gate set of further labels and dense experts, mu and lambda of the experts are trained with the gate: predictions
 are linear in mu, and taken to first order in log lambda, which moves by a fraction at the paper's rates. Experts are
 then conditioned on all labels once more. Sparse experts, and leave-one-out predictions, keep theirs, and the gate is
-trained alone. Sigma_E and the ladder stay as they are, as in the paper, and so does the noise, which is none of the data.
+trained alone. Sigma_E and the ladder stay as they are, as in the paper, and so does the noise, as labels have none.
 """
 
 import logging
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -162,7 +163,7 @@ def _conditioned_again(
     mean, log_scale = (unit * next(steps) if unit > 0.0 else 0.0 for unit in units)
     hyperparameters = problem.hyperparameters
     changed = hyperparameters._replace(
-        mean=hyperparameters.mean + mean, scale=hyperparameters.scale * torch.tensor(log_scale).exp().item()
+        mean=hyperparameters.mean + mean, scale=hyperparameters.scale * math.exp(log_scale)
     )
     logger.info("conditioning the experts: mu moved by %.2g eV, lambda by a factor of %.3g", mean, log_scale)
     experts = factored_experts(replace(problem, hyperparameters=changed))
