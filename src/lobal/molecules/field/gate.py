@@ -78,7 +78,8 @@ class GateFeatures:
     def along(self, moves: Moves) -> Float[Tensor, "n labels m"]:
         """Features of the energies, and minus their derivatives along directions: those of forces."""
         K = covariance_along(self.kernel, moves, energies_at(self.points), bandwidths=torch.ones_like(self.width)[None])
-        return whitened(self.factor[None], K)[0].unflatten(0, (-1, moves.width))
+        phi: Tensor = whitened(self.factor[None], K)[0].unflatten(0, (-1, moves.width))
+        return phi
 
     def predictor(self, whitened_means: Float[Tensor, "L m"]) -> Predictor:
         """phi^T b for every row b, with its derivative by the configuration."""

@@ -93,7 +93,7 @@ def fit_softmax_mixture(
     del predicted
     logger.info("training the gate on %d configurations", number)
     trained = trained_gate(data, options.training(), generator=generator)
-    about = {"best_expert": data.residuals.best_expert(), "gate_labels": number if is_apart else 0}
+    about: dict[str, Any] = {"best_expert": data.residuals.best_expert(), "gate_labels": number if is_apart else 0}
     about |= {"gate_epochs": trained.epochs, "gate_loss": trained.validation_loss}
     if tangents is not None:
         experts, moved = _conditioned_again(problem, trained, units)
