@@ -226,7 +226,7 @@ EXPERIMENTS = {
         "force fields: the ordinal and the paper's softmax gate",
         commands=MALONALDEHYDE_GATE,
         smoke="{data}/rmd17_malonaldehyde_9633.npz --sizes 12,24 --gate-labels 40 --max-epochs 5 --seeds 1",
-        quick="{data}/malonaldehyde_gfn2_500K.npz --sizes 64,128 --gate-labels 512 --gate-inducing 128 --seeds 2",
+        quick="{data}/malonaldehyde_gfn2_500K.npz --sizes 64,128 --gate-labels 2048 --gate-inducing 256 --seeds 2",
         paper="{data}/malonaldehyde_gfn2_500K.npz --sizes 512,1024,2048 --seeds 5",
     ),
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
