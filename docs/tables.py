@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from docs.calibration_tables import CALIBRATION
+from docs.gate_tables import GATE_DERIVED, GATE_TABLES
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
@@ -323,6 +324,7 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "gpytorch_seeds": _seeds,
     "large_pool_steps": _large_pool,
     **REPRODUCTION_DERIVED,
+    **GATE_DERIVED,
 }
 
 
@@ -367,6 +369,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **REPRODUCTION,
     **SIMULATOR,
     **SAMPLE_SIZES,
+    **GATE_TABLES,
     "local polynomials": _local_polynomials,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,

@@ -22,6 +22,10 @@ MALONALDEHYDE = """
 malonaldehyde {options} --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --output {folder}/malonaldehyde
 malonaldehyde_report {folder}/malonaldehyde --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --figures {folder}/figures
 """
+MALONALDEHYDE_GATE = """
+{name} {options} --grid {data}/malonaldehyde_gfn2_relaxed_grid.npz --output {folder}/malonaldehyde/gate.json \
+--figure {folder}/figures/{name}.png
+"""
 HETEROSCEDASTIC = """
 heteroscedastic aware {options} --output {folder}/heteroscedastic_aware.json
 heteroscedastic blind {options} --output {folder}/heteroscedastic_blind.json
@@ -225,6 +229,14 @@ EXPERIMENTS = {
         commands="{name} {data}/malonaldehyde_gfn2_500K.npz {options} --output {folder}/malonaldehyde/distances.json",
         quick="--n 256 --seeds 1",
         paper="",
+    ),
+    "malonaldehyde_gate": Experiment(
+        "experiments.malonaldehyde_gate:main",
+        "force fields: the ordinal and the paper's softmax gate",
+        commands=MALONALDEHYDE_GATE,
+        smoke="{data}/rmd17_malonaldehyde_9633.npz --sizes 12,24 --gate-labels 40 --max-epochs 5 --seeds 1",
+        quick="{data}/malonaldehyde_gfn2_500K.npz --sizes 64,128 --gate-labels 2048 --gate-inducing 256 --seeds 2",
+        paper="{data}/malonaldehyde_gfn2_500K.npz --sizes 512,1024,2048 --seeds 5",
     ),
     "malonaldehyde_report": Experiment("experiments.malonaldehyde_report:main", "relative sample sizes and figures"),
     "malonaldehyde_spread": Experiment(

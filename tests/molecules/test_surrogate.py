@@ -10,6 +10,8 @@ from lobal import Pool
 from lobal.active.surrogate import FitTask, Validation
 from lobal.molecules.field.forcefield import errors_on
 from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.softmax_gate import SoftmaxMolecularGate
+from lobal.molecules.field.softmax_options import SoftmaxGateOptions
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MoleculePool, joined_labels
@@ -18,10 +20,12 @@ from tests.active.contracts import SurrogateContract
 from tests.molecules.setting import water
 
 QUICK = ForceFieldSettings(anisotropy=None, bandwidths=(0.25, 0.5, 1.0), gate_inducing=10, anisotropy_size=6)
+SOFTMAX = replace(QUICK, softmax_gate=SoftmaxGateOptions(max_epochs=5))
 SURROGATES = {
     "isotropic": ForceFieldSurrogate(QUICK),
     "free": ForceFieldSurrogate(replace(QUICK, anisotropy="free", anisotropy_size=4, anisotropy_folds=1)),
     "sparse": ForceFieldSurrogate(replace(QUICK, inducing=10, noise=1e-5)),
+    "softmax": ForceFieldSurrogate(SOFTMAX),
     "given": ForceFieldSurrogate(QUICK, shared_bandwidth=torch.tensor([3.0, 3.0, 5.0], dtype=torch.float64)),
 }
 CANDIDATES = MoleculePool(water(60)).candidates(0)
@@ -60,6 +64,16 @@ def test_the_fit_is_that_of_the_settings_with_the_symmetries_of_the_pool() -> No
     R = water(5, seed=4).R
     np.testing.assert_array_equal(fitted.model.predict(R).forces, expected.predict(R).forces)
     assert fitted.model.about["dimension"] == 2.5
+
+
+def test_importance_weights_reach_the_softmax_gate() -> None:
+    R = water(5, seed=4).R.numpy()
+    plain, weighted = (
+        ForceFieldSurrogate(SOFTMAX).fit(task_of(weight=each)) for each in (np.ones(20), np.linspace(0.0, 2.0, 20))
+    )
+    assert isinstance(plain.model.gate, SoftmaxMolecularGate)
+    assert plain.model.about["task"] != weighted.model.about["task"]
+    assert np.abs(plain.local_bandwidth(R) / weighted.local_bandwidth(R) - 1.0).max() > 1e-6
 
 
 def test_errors_at_validation_configurations_are_weighted() -> None:

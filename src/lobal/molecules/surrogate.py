@@ -121,6 +121,7 @@ class ForceFieldSurrogate(Surrogate):
             self.settings,
             shared_bandwidth=task.kept.get(SHARED_BANDWIDTH, self.shared_bandwidth),
             permutations=permutations,
+            weight=None if self.settings.softmax_gate is None else torch.from_numpy(task.weight),
             generator=generator,
         )
         about = {**model.about, "dimension": task.dimension}
@@ -138,6 +139,7 @@ class ForceFieldSurrogate(Surrogate):
         settings = {name: value for name, value in self.to_settings().items() if name != "device"}
         words = json.dumps([settings, task.seed, task.step, task.dimension])
         tensors = [tensor.numpy() for _, tensor in sorted(task.kept.items())]
+        tensors += [] if self.settings.softmax_gate is None else [task.weight]
         arrays = [task.X, task.y, *tensors, *(part for part in task.validation or () if part is not None)]
         content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
         return hashlib.sha256(words.encode() + content).hexdigest()

@@ -8,7 +8,7 @@ from lobal.molecules.field.expert import ForceExperts, dense_experts
 from lobal.molecules.field.gate import GateFeatures, MolecularGate, smooth_weights
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import EnergiesForces, LabelledMolecules, Labels
-from lobal.molecules.field.mixture import Residuals, fit_gate, mixed_prediction
+from lobal.molecules.field.mixture import Residuals, fit_gate
 from lobal.molecules.field.radial import gaussian
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.descriptor import Geometry, describe
@@ -27,7 +27,7 @@ def some_experts(generator: torch.Generator) -> ForceExperts:
 
 
 def predicted(experts: ForceExperts, gate: MolecularGate, geometry: Geometry) -> EnergiesForces:
-    return mixed_prediction(experts.predictor, experts.constants, gate, geometry)[0]
+    return gate.mixed(experts.predictor, experts.constants, geometry)[0]
 
 
 def residuals_at(experts: ForceExperts, data: LabelledMolecules) -> Residuals:

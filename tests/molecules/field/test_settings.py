@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.softmax_options import SoftmaxGateOptions
 
 SETTINGS = ForceFieldSettings(bandwidths=(0.25, 0.5, 1.0), inducing=15, anisotropy="free", labels=None)
 
@@ -25,6 +26,8 @@ SETTINGS = ForceFieldSettings(bandwidths=(0.25, 0.5, 1.0), inducing=15, anisotro
         ({"anisotropy_size": 0}, "anisotropy_size must be at least 1, got 0"),
         ({"anisotropy_folds": -1}, "anisotropy_folds must be at least 1"),
         ({"gate_inducing": 0}, "gate_inducing must be at least 1"),
+        ({"softmax_gate": SoftmaxGateOptions(), "mixture": False}, "with mixture=False, pass softmax_gate=None"),
+        ({"softmax_gate": SoftmaxGateOptions(), "gate_scales": (1.0,)}, "gate_scales is an option of the ordinal gate"),
         ({"preset": "thesis"}, r"preset must be None or one of \['paper'\], got 'thesis'"),
     ],
 )
@@ -34,7 +37,25 @@ def test_wrong_settings_are_refused(changed: dict[str, Any], message: str) -> No
 
 
 def test_settings_survive_json() -> None:
-    assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(SETTINGS)))) == SETTINGS
+    for settings in (SETTINGS, replace(SETTINGS, softmax_gate=SoftmaxGateOptions(sparsity=2, penalty=0.0))):
+        assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(settings)))) == settings
+    with pytest.raises(ValueError, match=r"settings\.softmax_gate\.scale must be a number"):
+        ForceFieldSettings.from_fields(asdict(SETTINGS) | {"softmax_gate": {"scale": -1.0}})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sparsity": 0}, "sparsity must be a whole number, at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number, at least 1, got 0"),
+        ({"width": 0.0}, "width must be positive and finite, got 0"),
+        ({"penalty": -0.1}, "penalty must be at least zero and finite, got -0.1"),
+        ({"gate_rate": float("inf")}, "gate_rate must be at least zero and finite"),
+    ],
+)
+def test_wrong_options_of_the_softmax_gate_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SoftmaxGateOptions(**changed)
 
 
 def test_settings_of_the_first_version_are_read() -> None:
@@ -61,8 +82,8 @@ def test_the_preset_sets_what_the_paper_sets_and_options_beside_it_win() -> None
     assert paper.bandwidths == pytest.approx(ladder, abs=1e-4)
     assert (paper.anisotropy, paper.anisotropy_size, paper.inducing) == ("free", 128, None)
     assert (paper.noise, paper.gate_inducing, paper.labels, paper.kernel) == (1e-9, 1024, "both", "gaussian")
-    spelt_out = {**asdict(paper), "preset": None}
-    assert asdict(ForceFieldSettings(**spelt_out)) == spelt_out
+    assert paper.softmax_gate == SoftmaxGateOptions()
+    assert ForceFieldSettings(preset="paper", softmax_gate=None).softmax_gate is None
     assert ForceFieldSettings(preset="paper", anisotropy="tied").anisotropy == "tied"
     assert replace(paper, gate_inducing=64).gate_inducing == 64
     assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(paper)))) == paper

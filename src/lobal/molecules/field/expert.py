@@ -58,6 +58,12 @@ class ForceExperts(NamedTuple):
         known = mean if data.energies is None else data.energies
         return cls(weights, labels, predictor, (known - predictor.at(data.geometry).energies).mean(1))
 
+    def with_weights(self, problem: Problem, weights: Float[Tensor, "L m"], constant: float) -> "ForceExperts":
+        """Experts at the same configurations with other weights, and one constant for all."""
+        geometry, labels = problem.data.geometry, self.labels
+        predictor = Predictor.of(problem.kernel, geometry, weights, bandwidths=problem.bandwidths, labels=labels)
+        return ForceExperts(weights, labels, predictor, torch.full_like(self.constants, constant))
+
     def only(self, number: int) -> "ForceExperts":
         """One of the experts alone."""
         one = slice(number, number + 1)
@@ -80,6 +86,39 @@ def dense_experts(problem: Problem, *, tolerance: float = TOLERANCE) -> ForceExp
         return _assembled(problem, _factored(problem))
     alone = [replace(problem, bandwidths=sigma[None]) for sigma in problem.bandwidths]
     return _assembled(problem, [_iterated(each, tolerance) for each in alone])
+
+
+class Tangents(NamedTuple):
+    """Derivatives of the experts' predictions by hyperparameters that they share, as experts of their own."""
+
+    mean: ForceExperts | None  # by mu; none where energies are no labels
+    log_scale: ForceExperts  # by log lambda
+
+
+def factored_experts(problem: Problem) -> ForceExperts:
+    """Experts given all labels, by Cholesky factors however many there are."""
+    return _assembled(problem, _factored(problem))
+
+
+def dense_experts_and_tangents(problem: Problem) -> tuple[ForceExperts, Tangents]:
+    """Experts given all labels, and the derivatives of their predictions by mu and by log lambda.
+
+    With C = lambda K + v I, f = mu + lambda k C^-1 (y - mu) is linear in mu, with slope 1 - lambda k C^-1 1, where 1 is
+    one for energies and zero for forces; its derivative by log lambda is v lambda k C^-1 alpha.
+    """
+    directions, scale, noise = problem.directions, problem.hyperparameters.scale, problem.hyperparameters.noise
+    ones = torch.zeros_like(problem.residual)
+    ones[:, 0] = float(problem.labels.energies)
+    columns = list[tuple[Tensor, ...]]()
+    for factor, alpha in conditioned(problem):
+        solved_for = torch.stack([ones.flatten(), alpha.flatten()], dim=1)
+        each = torch.cholesky_solve(solved_for, factor).mT.unflatten(1, ones.shape)
+        columns.append(tuple(directions.expanded(part).flatten() for part in (alpha, -each[0], noise * each[1])))
+        del factor  # before the next is made
+    weights, by_mean, by_log_scale = (scale * torch.stack(parts) for parts in zip(*columns, strict=True))
+    experts = ForceExperts.of(problem, weights, problem.data.geometry, problem.labels)
+    tangents = [experts.with_weights(problem, each, shift) for each, shift in ((by_mean, 1.0), (by_log_scale, 0.0))]
+    return experts, Tangents(tangents[0] if problem.labels.energies else None, tangents[1])
 
 
 def dense_experts_and_left_out(problem: Problem) -> tuple[ForceExperts, Float[Tensor, "L n w"]]:

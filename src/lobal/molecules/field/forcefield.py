@@ -19,18 +19,16 @@ from lobal.core.files import load_record, save_record
 from lobal.core.schema import optional, read_from, real, table, text, whole
 from lobal.core.stored_tensors import StoredTensors, check_memory
 from lobal.core.superior_density import local_bandwidth, local_complexity
-from lobal.mixture.analytic.gate_fit import Channel
-from lobal.molecules.field.gate import GateFeatures, MolecularGate
+from lobal.molecules.field.gate import ForceGate
+from lobal.molecules.field.gate_storage import GATE_KINDS, check_gate, gate_from, gate_kind, gate_tensors
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import Labels
-from lobal.molecules.field.mixture import mixed_prediction
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import RADIAL_KERNELS, radial_kernel_named
 from lobal.molecules.geometry.descriptor import Positions, describe
 from lobal.molecules.geometry.trajectory import HEAVIEST, Trajectory, check_species
 
 KIND = "force field"  # of the file
-GATE_KIND = "ordinal"
 VERSION = 1  # of a force field's file, within the format of `core.files`
 OWN_TENSORS = ("species", "positions", "weights", "constants", "bandwidths")
 LEARNED = "learned"  # an optional tensor of files
@@ -42,7 +40,7 @@ FIELDS = table(
     {
         "radial": text(*RADIAL_KERNELS),
         "labels": text(*Labels.__members__),
-        "gate": optional(text(GATE_KIND)),
+        "gate": optional(text(*GATE_KINDS)),
         "about": table(
             {},
             configurations=whole(),
@@ -52,7 +50,6 @@ FIELDS = table(
     }
 )
 ABOUT_GATES = ("shares", "gate_width", "gate_scale")
-GATE_TENSORS = ("gate.points", "gate.width", "gate.scale", "gate.mean", "gate.whitened_mean")
 
 
 class Prediction(NamedTuple):
@@ -79,7 +76,7 @@ class ForceField:
     weights: Float[Tensor, "L m"]  # lambda alpha, of all labels
     constants: Float[Tensor, " L"]  # added to the energies
     about: dict[str, Any]  # how it was trained, as JSON can hold it
-    gate: MolecularGate | None = None
+    gate: ForceGate | None = None
     learned: Int[Tensor, " k"] | None = None  # fingerprints of what was learned from, if not of these positions alone
 
     def __post_init__(self) -> None:
@@ -122,7 +119,7 @@ class ForceField:
         if self.gate is None:
             energies, forces = self.predictor.at(geometry)
             return _prediction(energies + self.constants[:, None], forces), None
-        (energies, forces), gate = mixed_prediction(self.predictor, self.constants, self.gate, geometry)
+        (energies, forces), gate = self.gate.mixed(self.predictor, self.constants, geometry)
         return _prediction(energies, forces), local_bandwidth(gate, self.bandwidths).cpu().numpy()
 
     def local_bandwidth(self, R: Any) -> Float[ndarray, " n"]:  # noqa: ANN401 - as above
@@ -160,11 +157,11 @@ class ForceField:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file: positions, weights and hyperparameters, without pickle. It appears whole or not at all."""
         radial = next(name for name, kernel in RADIAL_KERNELS.items() if kernel is self.kernel.radial)
-        gate = None if self.gate is None else GATE_KIND
+        gate = None if self.gate is None else gate_kind(self.gate)
         fields = {"kind": KIND, "version": VERSION, "radial": radial, "labels": self.labels.name, "gate": gate}
         tensors = {name: getattr(self, name) for name in OWN_TENSORS}
         tensors |= {"shared": self.kernel.shared_bandwidth, "permutations": self.kernel.permutations}
-        tensors |= {} if self.gate is None else _gate_tensors(self.gate)
+        tensors |= {} if self.gate is None else gate_tensors(self.gate)
         tensors |= {} if self.learned is None else {LEARNED: self.learned}
         parts = {name: part.detach().cpu().clone() for name, part in tensors.items()}
         save_record(path, parts, fields | {"about": self.about})
@@ -186,10 +183,10 @@ class ForceField:
                 "MixtureRegressor.load and campaigns with ActiveLearner.load"
             )
         version, gate = fields.get("version"), fields.get("gate")
-        if not isinstance(version, int) or version > VERSION or gate not in (None, GATE_KIND):
+        if not isinstance(version, int) or version > VERSION or gate not in (None, *GATE_KINDS):
             raise ValueError(
                 f"{os.fspath(path)!r} is a force field of version {version!r}, gate {gate!r}; this "
-                f"lobal reads version {VERSION}, gates None and {GATE_KIND!r}; install a newer lobal"
+                f"lobal reads version {VERSION}, gates None and {', '.join(GATE_KINDS)}; install a newer lobal"
             )
         with read_from(path, "a force field"):
             force_field = cls._assembled(tensors, fields, resolve_device(device))
@@ -200,7 +197,7 @@ class ForceField:
     def _assembled(cls, tensors: dict[str, Tensor], fields: dict[str, Any], device: torch.device) -> "ForceField":
         """The force field of a file, if its tensors fit together."""
         FIELDS(fields, "fields")
-        _check_tensors(StoredTensors(tensors), Labels[fields["labels"]], has_gate=fields["gate"] is not None)
+        _check_tensors(StoredTensors(tensors), Labels[fields["labels"]], gate=fields["gate"])
         learned = tensors.pop(LEARNED, None)  # compared on the CPU
         tensors = {name: part.to(device) for name, part in tensors.items()}
         radial, shared = radial_kernel_named(fields["radial"]), tensors["shared"]
@@ -209,7 +206,7 @@ class ForceField:
             kernel=MolecularKernel(radial=radial, shared_bandwidth=shared, permutations=tensors["permutations"]),
             labels=Labels[fields["labels"]],
             about=fields["about"],
-            gate=None if fields["gate"] is None else _gate_from(tensors, len(tensors["bandwidths"])),
+            gate=None if fields["gate"] is None else gate_from(fields["gate"], tensors),
             learned=learned,
         )
 
@@ -273,14 +270,7 @@ def _prediction(energies: Float[Tensor, "1 n"], forces: Float[Tensor, "1 n N 3"]
     return Prediction(energies[0].cpu().numpy(), forces[0].cpu().numpy())
 
 
-def _gate_tensors(gate: MolecularGate) -> dict[str, Tensor]:
-    """The tensors of a gate but for the permutations, which are the force field's."""
-    features, channel = gate.features, gate.channel
-    kept = (features.points, features.width, gate.scale, channel.mean, channel.whitened_mean)
-    return dict(zip(GATE_TENSORS, kept, strict=True))
-
-
-def _check_tensors(stored: StoredTensors, labels: Labels, *, has_gate: bool) -> None:
+def _check_tensors(stored: StoredTensors, labels: Labels, *, gate: str | None) -> None:
     """Refuse tensors of a file that do not fit together."""
     stored.check_one_type()
     N = len(stored.whole("species", "N", least=0, most=HEAVIEST))
@@ -294,16 +284,5 @@ def _check_tensors(stored: StoredTensors, labels: Labels, *, has_gate: bool) -> 
     check_memory(L * n * g * D, "its predictor")
     if LEARNED in stored:
         stored.whole(LEARNED, "k", least=-(2**63), most=2**63 - 1)
-    if has_gate:
-        m = len(stored.real("gate.points", "m D"))
-        check_memory(m * m + m * g * D, "its gate")
-        stored.real("gate.width", "", positive=True)
-        stored.real("gate.scale", "", positive=True)
-        stored.real("gate.mean", "")
-        stored.real("gate.whitened_mean", "m")
-
-
-def _gate_from(tensors: dict[str, Tensor], n_experts: int) -> MolecularGate:
-    points, width, scale, mean, whitened_mean = (tensors[name] for name in GATE_TENSORS)
-    features = GateFeatures(points=points, width=width, permutations=tensors["permutations"])
-    return MolecularGate(features=features, scale=scale, channel=Channel(mean, whitened_mean), n_experts=n_experts)
+    if gate is not None:
+        check_gate(gate, stored)

@@ -1,4 +1,8 @@
-"""The gate of a mixture of force fields: one smooth position on the ladder of bandwidths for every configuration.
+"""Gates of a mixture of force fields: `ForceGate`, and the ordinal one, a smooth position on the ladder of bandwidths.
+
+The energy of a mixture is E = sum_l G_l E_l, and the forces are minus its derivative,
+F = sum_l G_l F_l - sum_l E_l dG_l / dR. Without the last term, as in the paper, they would not conserve energy. The
+paper's gate is in `softmax_gate`.
 
 The position is a sparse Gaussian process under the symmetrised energy kernel, p = mu_g + sqrt(lambda_G) phi^T b with
 phi = R^-1 k(Z, z), so that permuted, moved and turned molecules have the same. As a function of the configuration it
@@ -9,19 +13,21 @@ Predictions are interpolated between the two experts next to the position. Weigh
 derivative vanishes at either end: forces are then continuous, which they are not under linear interpolation.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
 from lobal.core.linalg import safe_cholesky, whitened
 from lobal.mixture.analytic.gate_fit import Channel
-from lobal.molecules.field.kernel import MolecularKernel, covariance_along, energies_at
-from lobal.molecules.field.labels import Labels
+from lobal.molecules.field.kernel import MolecularKernel, Moves, covariance_along, energies_at
+from lobal.molecules.field.labels import EnergiesForces, Labels
 from lobal.molecules.field.prediction import Predictor
 from lobal.molecules.field.radial import gaussian
 from lobal.molecules.geometry.descriptor import Geometry
@@ -69,6 +75,27 @@ class GateFeatures:
         """Features of configurations given by their descriptors."""
         return whitened(self.factor[None], _energies(self.kernel, values, self.points)[None])[0]
 
+    def along(self, moves: Moves) -> Float[Tensor, "n labels m"]:
+        """Features of the energies, and minus their derivatives along directions: those of forces."""
+        K = covariance_along(self.kernel, moves, energies_at(self.points), bandwidths=torch.ones_like(self.width)[None])
+        phi: Tensor = whitened(self.factor[None], K)[0].unflatten(0, (-1, moves.width))
+        return phi
+
+    def predictor(self, whitened_means: Float[Tensor, "L m"]) -> Predictor:
+        """phi^T b for every row b, with its derivative by the configuration."""
+        weights: Tensor = torch.linalg.solve_triangular(self.factor.mT, whitened_means.mT, upper=True)
+        return Predictor.of(
+            self.kernel,
+            Geometry(self.points, self.points.new_zeros(*self.points.shape, 3)),  # of which energies alone are needed
+            weights.mT,
+            bandwidths=self.points.new_ones(len(whitened_means)),
+            labels=Labels.ENERGIES,
+        )
+
+    def to(self, device: torch.device) -> "GateFeatures":
+        """The same features on a device."""
+        return GateFeatures(**{name: getattr(self, name).to(device) for name in ("points", "width", "permutations")})
+
 
 def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[Tensor, "m D"]) -> Float[Tensor, "n m"]:
     """Covariances of energies."""
@@ -76,9 +103,33 @@ def _energies(kernel: MolecularKernel, left: Float[Tensor, "n D"], right: Float[
     return covariance_along(kernel, energies_at(left), energies_at(right), bandwidths=unit)[0]
 
 
+class ForceGate(ABC):
+    """G(z), the probabilities of L experts at configurations, and the mixture of these under it."""
+
+    features: GateFeatures
+    scale: Scalar  # lambda_G
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "ForceGate":
+        """The same gate on a device."""
+
+    @abstractmethod
+    def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
+        """Expert probabilities; rows sum to one."""
+
+    @abstractmethod
+    def mixed(
+        self, predictor: Predictor, constants: Float[Tensor, " L"], geometry: Geometry
+    ) -> tuple[EnergiesForces, Float[Tensor, "n L"]]:
+        """The average of the experts under the gate, as of one expert, and their weights.
+
+        Forces are minus the derivative of the energy. Constants are added to the energies of the experts.
+        """
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class MolecularGate:
+class MolecularGate(ForceGate):
     """Expert probabilities of configurations."""
 
     features: GateFeatures
@@ -87,10 +138,8 @@ class MolecularGate:
     n_experts: int  # L
 
     def to(self, device: torch.device) -> "MolecularGate":
-        """The same gate on a device."""
-        parts = {name: getattr(self.features, name).to(device) for name in ("points", "width", "permutations")}
         channel = Channel(*(part.to(device) for part in self.channel))
-        return replace(self, features=GateFeatures(**parts), scale=self.scale.to(device), channel=channel)
+        return replace(self, features=self.features.to(device), scale=self.scale.to(device), channel=channel)
 
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one and at most two neighbouring entries of a row differ from zero."""
@@ -101,16 +150,29 @@ class MolecularGate:
         position, force = self._position.at(geometry)
         return smooth_weights(position[0] + self.channel.mean, self.n_experts), -force[0]
 
+    def mixed(
+        self, predictor: Predictor, constants: Float[Tensor, " L"], geometry: Geometry
+    ) -> tuple[EnergiesForces, Float[Tensor, "n L"]]:
+        """At each configuration only the two experts are evaluated that have a weight there."""
+        weights, slope = self.with_slopes(geometry)
+        energies, forces = torch.empty_like(slope[:, 0, 0]), torch.empty_like(slope)
+        for first, rows in _neighbours(weights.value):
+            both = slice(first, first + 2)
+            E, F = predictor.experts(both).at(geometry.at(rows))
+            E = E + constants[both, None]
+            share, pull = weights.value[rows, both].mT, (weights.slope[rows, both].mT * E).sum(0)  # dE / dp
+            energies[rows] = (share * E).sum(0)
+            forces[rows] = (share[:, :, None, None] * F).sum(0) - pull[:, None, None] * slope[rows]
+        return EnergiesForces(energies[None], forces[None]), weights.value
+
     @cached_property
     def _position(self) -> Predictor:
-        """sqrt(lambda_G) k(z, Z) R^-T b."""
-        points = self.features.points
-        b = self.scale.sqrt() * self.channel.whitened_mean
-        coefficients: Tensor = torch.linalg.solve_triangular(self.features.factor.mT, b[:, None], upper=True)
-        return Predictor.of(
-            self.features.kernel,
-            Geometry(points, points.new_zeros(*points.shape, 3)),  # of which energies alone are needed
-            coefficients.mT,
-            bandwidths=torch.ones_like(self.scale)[None],
-            labels=Labels.ENERGIES,
-        )
+        """sqrt(lambda_G) phi^T b."""
+        return self.features.predictor(self.scale.sqrt() * self.channel.whitened_mean[None])
+
+
+def _neighbours(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Int[Tensor, " k"]]]:
+    """Experts, each with the configurations where it and the next one have all the weight."""
+    first = (weights > 0.0).int().argmax(1).clamp_max(max(0, weights.shape[1] - 2))
+    for number in first.unique().tolist():
+        yield number, (first == number).nonzero()[:, 0]

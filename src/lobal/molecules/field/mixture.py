@@ -1,15 +1,14 @@
-"""A mixture of force fields: experts that differ in bandwidth alone, and a gate between them.
+"""The fit of the ordinal gate: experts differ in bandwidth alone, and are compared by their leave-one-out errors.
 
 As in the analytic engine, every expert learns from all labels, and the gate from their leave-one-out predictions.
 Labels have next to no noise, so experts are compared by their errors, those of energies and forces each in units of
 the best expert's.
 
-The energy is E = sum_l G_l E_l, and the forces are minus its derivative, F = sum_l G_l F_l - sum_l E_l dG_l / dR.
-Without the last term, as in the paper, they would not conserve energy.
+`Residuals` are the errors of experts, of either gate.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,8 +17,7 @@ from torch import Tensor
 
 from lobal.mixture.analytic.gate_fit import Channel, cross_fitted_channels, fit_channel
 from lobal.molecules.field.gate import GateFeatures, MolecularGate, Weights
-from lobal.molecules.field.labels import EnergiesForces, LabelledMolecules, Labels
-from lobal.molecules.field.prediction import Predictor
+from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.clustering import inducing_rows, number_distinct
 from lobal.molecules.geometry.descriptor import Geometry
@@ -45,7 +43,7 @@ class Residuals(NamedTuple):
         e = int(labels.energies)
         return cls(off[..., 0] if labels.energies else None, off[..., e:] if labels.forces else None)
 
-    def at(self, rows: Bool[Tensor, " n"]) -> "Residuals":
+    def at(self, rows: Bool[Tensor, " n"] | Int[Tensor, " k"]) -> "Residuals":
         """Those of some configurations."""
         return Residuals(*(None if part is None else part[:, rows] for part in self))
 
@@ -141,30 +139,3 @@ def _held_out_loss(
         weights, slope = _gate(features, channel, scale, len(utility)).with_slopes(geometry.at(rows))
         total += residuals.at(out).under(weights, slope.flatten(1)).losses(units).sum().item()
     return total / len(phi)
-
-
-def mixed_prediction(
-    predictor: Predictor, constants: Float[Tensor, " L"], gate: MolecularGate, geometry: Geometry
-) -> tuple[EnergiesForces, Float[Tensor, "n L"]]:
-    """The average of the experts under the gate, as of one expert, and their weights.
-
-    Forces are minus the derivative of the energy. At each configuration only the two experts are evaluated that have
-    a weight there.
-    """
-    weights, slope = gate.with_slopes(geometry)
-    energies, forces = torch.empty_like(slope[:, 0, 0]), torch.empty_like(slope)
-    for first, rows in _neighbours(weights.value):
-        both = slice(first, first + 2)
-        E, F = predictor.experts(both).at(geometry.at(rows))
-        E = E + constants[both, None]
-        share, pull = weights.value[rows, both].mT, (weights.slope[rows, both].mT * E).sum(0)  # dE / dp
-        energies[rows] = (share * E).sum(0)
-        forces[rows] = (share[:, :, None, None] * F).sum(0) - pull[:, None, None] * slope[rows]
-    return EnergiesForces(energies[None], forces[None]), weights.value
-
-
-def _neighbours(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Int[Tensor, " k"]]]:
-    """Experts, each with the configurations where it and the next one have all the weight."""
-    first = (weights > 0.0).int().argmax(1).clamp_max(max(0, weights.shape[1] - 2))
-    for number in first.unique().tolist():
-        yield number, (first == number).nonzero()[:, 0]

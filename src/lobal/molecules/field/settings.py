@@ -10,11 +10,13 @@ from lobal.core.presets import Presets, check_preset, takes_preset
 from lobal.core.schema import Check, flag, list_of, optional, positive, table, text, whole
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import radial_kernel_named
+from lobal.molecules.field.softmax_options import FIELDS as SOFTMAX_FIELDS
+from lobal.molecules.field.softmax_options import SoftmaxGateOptions
 
 # sigma_l by Sigma_E: half octaves. Sigma_E suits some hundred configurations, and more ask for less: 0.5 at 2048.
 BANDWIDTHS = tuple(2.0 ** (0.5 * step) for step in range(-5, 3))
 ANISOTROPIES = ("tied", "free")
-# The paper's force field, Sec. 5.2, as far as there are options for it. Its gate is another one, trained jointly.
+# The paper's force field, Sec. 5.2.
 PRESETS: Presets = {
     "paper": {
         "labels": "both",
@@ -26,8 +28,10 @@ PRESETS: Presets = {
         "anisotropy": "free",  # one entry of Sigma_E for every interatomic distance
         "anisotropy_size": 128,  # inducing configurations of the sparse process that Sigma_E is trained with
         "gate_inducing": 1024,
+        "softmax_gate": SoftmaxGateOptions(),
     }
 }
+ORDINAL = ("gate_widths", "gate_scales")  # options of the ordinal gate alone
 GATE = ("inducing", "widths", "scales")  # entries of version 0.1.0
 # Entries of files; `ForceFieldSettings` checks the rest.
 _WORD, _NUMBER, _LADDER = optional(text()), whole(1), list_of(positive())
@@ -40,6 +44,7 @@ FIELDS = table(
     **dict.fromkeys(("anisotropy_size", "anisotropy_folds", "gate_inducing"), _NUMBER),
     **dict.fromkeys(("gate_widths", "gate_scales"), _LADDER),
     shared_bandwidth=optional(_LADDER),
+    softmax_gate=optional(SOFTMAX_FIELDS),
 )
 EARLIER_FIELDS = table(
     {
@@ -61,8 +66,8 @@ class ForceFieldSettings:
     """How a force field is learned.
 
     Args:
-        preset: "paper" for ladder, anisotropy, noise and number of the gate's inducing configurations of the paper's
-            experiment. Options that are given beside it take the place of its own.
+        preset: "paper" for ladder, anisotropy, noise and gate of the paper's experiment. Options that are given beside
+            it take the place of its own.
         labels: "forces", "energies" or "both"; None for forces, or energies where there are no forces.
         kernel: "gaussian" or "matern52".
         mixture: mix experts of all bandwidths by a gate. Otherwise the one of least leave-one-out error is taken, or
@@ -78,6 +83,8 @@ class ForceFieldSettings:
         gate_inducing: inducing configurations of the gate.
         gate_widths: widths of the gate's kernel to choose from, by the typical distance, the smoothest first.
         gate_scales: values of lambda_G to choose from, in squared steps of the ladder.
+        softmax_gate: options of the paper's gate in place of the ordinal one, which `gate_widths` and `gate_scales` are
+            options of.
         device: "cpu", "cuda", "cuda:N" or "auto"; None for the CPU.
     """
 
@@ -94,6 +101,7 @@ class ForceFieldSettings:
     gate_inducing: int = 256
     gate_widths: tuple[float, ...] = (4.0, 2.0, 1.0)
     gate_scales: tuple[float, ...] = (0.5, 2.0)
+    softmax_gate: SoftmaxGateOptions | None = None
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -113,6 +121,17 @@ class ForceFieldSettings:
         for name in ("inducing", "anisotropy_size", "anisotropy_folds", "gate_inducing"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        self._check_softmax_gate()
+
+    def _check_softmax_gate(self) -> None:
+        """Refuse options without effect."""
+        if self.softmax_gate is None:
+            return
+        if not self.mixture:
+            raise ValueError("softmax_gate is an option of mixtures; with mixture=False, pass softmax_gate=None")
+        for each in fields(self):
+            if each.name in ORDINAL and (value := getattr(self, each.name)) != each.default:
+                raise ValueError(f"{each.name} is an option of the ordinal gate, got {value} with softmax_gate")
 
     @classmethod
     def from_fields(cls, entries: Mapping[str, Any]) -> "ForceFieldSettings":
@@ -133,5 +152,9 @@ class ForceFieldSettings:
                 **{f"gate_{name}": entries["gate"][name] for name in GATE if name in entries["gate"]},
             }
         # JSON does not tell 1 from 1.0.
-        lists = {name: tuple(map(float, value)) for name, value in values.items() if isinstance(value, list)}
-        return cls(**values | lists | ({"noise": float(values["noise"])} if "noise" in values else {}))
+        lists: dict[str, Any] = {
+            name: tuple(map(float, value)) for name, value in values.items() if isinstance(value, list)
+        }
+        lists |= {"noise": float(values["noise"])} if "noise" in values else {}
+        gate = values.get("softmax_gate")
+        return cls(**values | lists | ({"softmax_gate": SoftmaxGateOptions(**gate)} if gate is not None else {}))

@@ -14,13 +14,14 @@ from lobal.molecules.density import intrinsic_dimension
 from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
 from lobal.molecules.field.expert import ForceExperts, dense_experts_and_left_out
 from lobal.molecules.field.forcefield import Errors, ForceField, errors_on, fingerprints
-from lobal.molecules.field.gate import MolecularGate
+from lobal.molecules.field.gate import ForceGate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.mixture import Residuals, fit_gate
 from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import radial_kernel_named
 from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.softmax_fit import GateLabels, fit_softmax_mixture
 from lobal.molecules.field.sparse import sparse_experts_and_left_out
 from lobal.molecules.field.trials import FEW, NOISE, Choice, best_choice, fitted_expert, validation_trials
 from lobal.molecules.geometry.clustering import inducing_rows, number_distinct
@@ -34,6 +35,13 @@ logger = logging.getLogger(__name__)
 FEWEST_CONFIGURATIONS = 10  # to learn from and to validate with
 
 
+class GateSet(NamedTuple):
+    """Further labelled configurations, that the paper's gate alone learns from."""
+
+    trajectory: Trajectory
+    weight: Float[Tensor, " n"] | None = None  # q / p, importance weights; none where they follow q
+
+
 def train(
     trajectory: Trajectory,
     settings: ForceFieldSettings,
@@ -41,6 +49,7 @@ def train(
     n: int = 500,
     validation: int = 200,
     seed: int = 0,
+    gate_labels: int = 0,
 ) -> tuple[ForceField, Errors]:
     """A force field from configurations drawn at random, and its errors at others.
 
@@ -50,13 +59,16 @@ def train(
         n: configurations to learn from, if there are as many.
         validation: configurations to choose bandwidth and noise by, at most a fifth of all.
         seed: of everything random.
+        gate_labels: further configurations for the paper's gate (`settings.softmax_gate`), if there are as many; with 0
+            it learns from leave-one-out predictions of the others.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
-    learned, held_out = split(trajectory, n=n, validation=validation, seed=seed)
-    generator = torch.Generator().manual_seed(seed)
-    force_field = fit_force_field(learned, settings, validation=held_out, generator=generator)
+    learned, held_out = split(trajectory, n=n + gate_labels, validation=validation, seed=seed)
+    gate_set = GateSet(learned.at(slice(n, None))) if gate_labels > 0 and len(learned) > n else None
+    learned, generator = learned.at(slice(n)), torch.Generator().manual_seed(seed)
+    force_field = fit_force_field(learned, settings, validation=held_out, gate_set=gate_set, generator=generator)
     errors = errors_on(force_field, held_out)
     about = {"validation": len(held_out), "seed": seed, "errors": errors._asdict()}
     return replace(force_field, about=force_field.about | about), errors
@@ -93,6 +105,8 @@ def fit_force_field(
     shared_bandwidth: Float[Tensor, " D"] | None = None,
     permutations: Permutations | None = None,
     validation: Trajectory | None = None,
+    gate_set: GateSet | None = None,
+    weight: Float[Tensor, " n"] | None = None,
     generator: torch.Generator,
 ) -> ForceField:
     """A force field given all labels of the configurations.
@@ -104,11 +118,14 @@ def fit_force_field(
         permutations: the symmetries, where they are known already.
         validation: configurations by which a single dense expert has its bandwidth and noise, and others their noise
             where labels are not exact; without any the settings say.
+        gate_set: further configurations for the paper's gate; without any it learns from leave-one-out predictions.
+        weight: q / p, importance weights of the configurations learned from, for the paper's gate without a gate set.
         generator: source of everything random.
 
     Raises:
         ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
+    _check_gate_labels(settings, gate_set, weight)
     data = learned.labelled(resolve_device(settings.device))
     default = Labels.ENERGIES if data.forces is None else Labels.FORCES
     labels = default if settings.labels is None else Labels.named(settings.labels)
@@ -135,7 +152,14 @@ def fit_force_field(
     else:
         noise = settings.noise if choice is None or choice.noise <= NOISE else choice.noise
         problem = Problem.of(data, labels, kernel, Sigma.new_tensor(settings.bandwidths), noise=noise)
-        fit = _fitted_ladder(problem, settings, {"noise": noise}, generator)
+        if settings.softmax_gate is None:
+            fit = _fitted_ladder(problem, settings, {"noise": noise}, generator)
+        else:
+            gate_labels = _gate_labels(data, gate_set, weight)
+            fit = _fitted_softmax(problem, gate_labels, settings, {"noise": noise}, generator)
+    known = None if fit.rows is None and gate_set is None else learned.R
+    if gate_set is not None:
+        known = torch.cat([learned.R, gate_set.trajectory.R])
     R, dimension = learned.R.to(Sigma.device), intrinsic_dimension(data.geometry.values, permutations)
     common = {"source": Path(learned.source).name, "configurations": len(learned), "symmetries": len(permutations)}
     return ForceField(
@@ -148,7 +172,7 @@ def fit_force_field(
         constants=fit.experts.constants,
         about=common | {"labels": labels.name, "dimension": dimension} | fit.about,
         gate=fit.gate,
-        learned=None if fit.rows is None else fingerprints(R),
+        learned=None if known is None else fingerprints(known),
     )
 
 
@@ -157,7 +181,7 @@ class _Fit(NamedTuple):
 
     experts: ForceExperts
     about: dict[str, Any]
-    gate: MolecularGate | None = None
+    gate: ForceGate | None = None
     rows: Int[Tensor, " m"] | None = None  # of the configurations that they predict with; none for all
 
 
@@ -193,8 +217,57 @@ def _fitted_ladder(
         return _Fit(experts.only(best), about | {"bandwidth": settings.bandwidths[best]}, None, rows)
     logger.info("fitting the gate to %d configurations", len(geometry.values))
     gate = fit_gate(residuals, geometry, kernel.permutations, settings, generator=generator)
-    about |= {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item()}
-    return _Fit(experts, about | {"shares": gate.at(geometry).mean(0).tolist()}, gate, rows)
+    return _Fit(experts, _about_gate(about, gate, geometry), gate, rows)
+
+
+def _check_gate_labels(settings: ForceFieldSettings, gate_set: GateSet | None, weight: Tensor | None) -> None:
+    """Refuse labels and weights that nothing learns from."""
+    for name, part in (("gate_set", gate_set), ("weight", weight)):
+        if part is not None and settings.softmax_gate is None:
+            raise ValueError(f"{name} is for the paper's gate; set softmax_gate=SoftmaxGateOptions(), or leave it out")
+    if gate_set is not None and weight is not None:
+        raise ValueError("the gate learns from gate_set, which has weights of its own; leave weight out")
+
+
+def _gate_labels(data: LabelledMolecules, gate_set: GateSet | None, weight: Tensor | None) -> GateLabels:
+    """What the paper's gate learns from, with weights of one where there are none."""
+    device = data.geometry.values.device
+    gate_data = data
+    if gate_set is not None:
+        gate_data, weight = gate_set.trajectory.labelled(device), gate_set.weight
+    values = gate_data.geometry.values
+    if weight is None:
+        return GateLabels(gate_data, torch.ones_like(values[:, 0]))
+    if weight.shape != values.shape[:1] or not ((weight >= 0.0) & torch.isfinite(weight)).all() or not weight.any():
+        raise ValueError(
+            f"importance weights must be one number for each of {len(values)} configurations, not negative and not all "
+            f"zero, got shape {tuple(weight.shape)}; pass q / p"
+        )
+    return GateLabels(gate_data, weight.to(values))
+
+
+def _fitted_softmax(
+    problem: Problem,
+    gate_labels: GateLabels,
+    settings: ForceFieldSettings,
+    about: dict[str, Any],
+    generator: torch.Generator,
+) -> _Fit:
+    """Experts of all bandwidths with the paper's gate."""
+    geometry, rows = problem.data.geometry, None
+    if settings.inducing is not None:
+        rows = spread_out(geometry, settings.inducing, problem.kernel, generator=generator)
+        about["inducing"] = len(rows)
+    inducing = None if rows is None else geometry.at(rows)
+    experts, gate, found = fit_softmax_mixture(problem, inducing, gate_labels, settings, generator=generator)
+    about |= found | {"bandwidths": list(settings.bandwidths)}
+    return _Fit(experts, _about_gate(about, gate, geometry), gate, rows)
+
+
+def _about_gate(about: dict[str, Any], gate: ForceGate, geometry: Geometry) -> dict[str, Any]:
+    """With width, lambda_G and the experts' shares of the configurations."""
+    shares = gate.at(geometry).mean(0).tolist()
+    return about | {"gate_width": gate.features.width.item(), "gate_scale": gate.scale.item(), "shares": shares}
 
 
 def spread_out(geometry: Geometry, m: int, kernel: MolecularKernel, *, generator: torch.Generator) -> Int[Tensor, " m"]:
