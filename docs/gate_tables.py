@@ -31,9 +31,7 @@ def _errors() -> str:
 
     models = [SINGLE, *(gate for gate in GATES if gate in record(RECORD)["settings"]["gates"])]
     header = [f"at {', '.join(map(str, sizes))} configurations", "forces, meV/Å", "energies, meV", "experts at a point"]
-    rows = [
-        [NAMES[model], shown(model, "force_rmse"), shown(model, "energy_rmse"), experts(model)] for model in models
-    ]
+    rows = [[NAMES[model], shown(model, "force_rmse"), shown(model, "energy_rmse"), experts(model)] for model in models]
     return markdown(header, rows)
 
 

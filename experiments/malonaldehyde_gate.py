@@ -36,9 +36,10 @@ from lobal.core.superior_density import local_complexity
 from lobal.molecules.density import named_test_density
 from lobal.molecules.field.forcefield import ForceField, errors_on
 from lobal.molecules.field.gate import GateFeatures
+from lobal.molecules.field.gate_labels import GateSet
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.softmax_options import SoftmaxGateOptions
-from lobal.molecules.field.training import GateSet, fit_force_field
+from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.descriptor import describe
 from lobal.molecules.geometry.permutations import descriptor_permutations
 from lobal.molecules.space import MoleculePool

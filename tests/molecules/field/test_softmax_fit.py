@@ -8,10 +8,11 @@ import torch
 
 from lobal.core.files import load_record, save_record
 from lobal.molecules.field.forcefield import ForceField, errors_on, unseen
+from lobal.molecules.field.gate_labels import GateSet
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.softmax_gate import SoftmaxMolecularGate
 from lobal.molecules.field.softmax_options import SoftmaxGateOptions
-from lobal.molecules.field.training import GateSet, fit_force_field, train
+from lobal.molecules.field.training import fit_force_field, train
 from lobal.molecules.geometry.trajectory import Trajectory
 from tests.molecules.setting import water
 

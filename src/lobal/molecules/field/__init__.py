@@ -9,7 +9,8 @@ Start with `training.py`, which wires everything else.
 - `expert.py`, `sparse.py`: dense and sparse experts; `solver.py`: conjugate gradients; `prediction.py`: predictions
 - `trials.py`: bandwidth and noise of one expert by validation
 - `gate.py`, `mixture.py`: the ordinal gate with the mixture under it, and its fit to leave-one-out errors
-- `softmax_gate.py`, `softmax_options.py`, `softmax_training.py`, `softmax_fit.py`: the paper's gate, its options, its
-  training by Adam, and the mixture with it
-- `forcefield.py`, `gate_storage.py`: the trained `ForceField`, saved and loaded, and its errors; `calculator.py`: for ASE
+- `softmax_gate.py`, `softmax_options.py`, `gate_labels.py`, `softmax_training.py`, `softmax_fit.py`: the paper's gate,
+  its options, what it learns from, its training by Adam, and the mixture with it
+- `forcefield.py`, `gate_storage.py`: the trained `ForceField`, saved and loaded, and its errors
+- `calculator.py`: for ASE
 """

@@ -24,6 +24,7 @@ from lobal.molecules.field.expert import (
     factored_experts,
 )
 from lobal.molecules.field.gate import GateFeatures
+from lobal.molecules.field.gate_labels import GateLabels
 from lobal.molecules.field.kernel import energies_at
 from lobal.molecules.field.labels import LabelledMolecules
 from lobal.molecules.field.mixture import FEWEST, Residuals
@@ -40,13 +41,6 @@ logger = logging.getLogger(__name__)
 
 # Configurations that the gate's inducing ones are chosen from, at most: four for each of the paper's 1024.
 MOST_CLUSTERED = 4096
-
-
-class GateLabels(NamedTuple):
-    """Labelled configurations that the gate learns from, and their importance weights."""
-
-    data: LabelledMolecules
-    weight: Float[Tensor, " n"]
 
 
 class SoftmaxFit(NamedTuple):
@@ -128,7 +122,7 @@ def _gate_data(
     predicted: Float[Tensor, "L n w"],
     tangents: Tangents | None,
     features: GateFeatures,
-) -> tuple[GateData, list[float]]:
+) -> tuple[GateData, dict[str, float]]:
     """Features and residuals along directions, and the units of the hyperparameters that are trained."""
     data, labels = gate_labels.data, problem.labels
     directions = ShapeDirections.of(data.geometry, labels)
@@ -139,15 +133,9 @@ def _gate_data(
         reduced = torch.stack([directions.reduced(each) for each in values])
         return Residuals(reduced[..., 0] if labels.energies else None, reduced[..., e:] if labels.forces else None)
 
-    slopes, units = list[Residuals](), list[float]()
-    if tangents is not None:
-        # mu in units of the energies' deviation, and log lambda as it is.
-        energies = problem.data.energies
-        kinds = [(tangents.mean, 1.0 if energies is None else energies.std().item()), (tangents.log_scale, 1.0)]
-        for each, unit in kinds:
-            units.append(unit if each is not None else 0.0)
-            if each is not None:
-                slopes.append(along(unit * _predicted(each, problem, data)))
+    units = _units(problem, tangents)
+    kinds = {} if tangents is None else tangents._asdict()
+    slopes = [along(unit * _predicted(kinds[name], problem, data)) for name, unit in units.items()]
     moves = directions.moves if labels.energies else energies_at(data.geometry.values)
     gate_data = GateData(
         phi=features.along(moves), residuals=along(predicted - known), slopes=slopes, weight=gate_labels.weight
@@ -155,19 +143,29 @@ def _gate_data(
     return gate_data, units
 
 
+def _units(problem: Problem, tangents: Tangents | None) -> dict[str, float]:
+    """Units of the hyperparameters that are trained: of mu, the deviation of the energies, and one of log lambda."""
+    if tangents is None:
+        return {}
+    energies = problem.data.energies
+    deviation = {} if tangents.mean is None or energies is None else {"mean": energies.std(correction=0).item()}
+    return deviation | {"log_scale": 1.0}
+
+
 def _conditioned_again(
-    problem: Problem, trained: TrainedGate, units: list[float]
+    problem: Problem, trained: TrainedGate, units: dict[str, float]
 ) -> tuple[ForceExperts, dict[str, float]]:
     """Experts at the trained mu and lambda, and by how much these have moved."""
-    steps = iter(trained.parameters.hyperparameters.tolist())
-    mean, log_scale = (unit * next(steps) if unit > 0.0 else 0.0 for unit in units)
+    steps = zip(units.items(), trained.parameters.hyperparameters.tolist(), strict=True)
+    moved = {name: unit * step for (name, unit), step in steps}
+    mean, log_scale = moved.get("mean", 0.0), moved["log_scale"]
     hyperparameters = problem.hyperparameters
     changed = hyperparameters._replace(
         mean=hyperparameters.mean + mean, scale=hyperparameters.scale * math.exp(log_scale)
     )
-    logger.info("conditioning the experts: mu moved by %.2g eV, lambda by a factor of %.3g", mean, log_scale)
+    logger.info("conditioning the experts: mu moved by %.2g eV, lambda by a factor of %.3g", mean, math.exp(log_scale))
     experts = factored_experts(replace(problem, hyperparameters=changed))
-    return experts, {"mean_moved": mean, "log_scale_moved": log_scale}
+    return experts, {f"{name}_moved": step for name, step in moved.items()}
 
 
 def _gate(features: GateFeatures, trained: TrainedGate, options: SoftmaxGateOptions) -> SoftmaxMolecularGate:

@@ -15,13 +15,14 @@ from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwi
 from lobal.molecules.field.expert import ForceExperts, dense_experts_and_left_out
 from lobal.molecules.field.forcefield import Errors, ForceField, errors_on, fingerprints
 from lobal.molecules.field.gate import ForceGate
+from lobal.molecules.field.gate_labels import GateLabels, GateSet, check_gate_labels, labels_of_gate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
 from lobal.molecules.field.mixture import Residuals, fit_gate
 from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import radial_kernel_named
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.field.softmax_fit import GateLabels, fit_softmax_mixture
+from lobal.molecules.field.softmax_fit import fit_softmax_mixture
 from lobal.molecules.field.sparse import sparse_experts_and_left_out
 from lobal.molecules.field.trials import FEW, NOISE, Choice, best_choice, fitted_expert, validation_trials
 from lobal.molecules.geometry.clustering import inducing_rows, number_distinct
@@ -33,13 +34,6 @@ from lobal.molecules.geometry.trajectory import Trajectory, set_apart
 logger = logging.getLogger(__name__)
 
 FEWEST_CONFIGURATIONS = 10  # to learn from and to validate with
-
-
-class GateSet(NamedTuple):
-    """Further labelled configurations, that the paper's gate alone learns from."""
-
-    trajectory: Trajectory
-    weight: Float[Tensor, " n"] | None = None  # q / p, importance weights; none where they follow q
 
 
 def train(
@@ -125,7 +119,7 @@ def fit_force_field(
     Raises:
         ValueError: there are too few configurations, or not the labels that the settings ask for.
     """
-    _check_gate_labels(settings, gate_set, weight)
+    check_gate_labels(settings, gate_set, weight)
     data = learned.labelled(resolve_device(settings.device))
     default = Labels.ENERGIES if data.forces is None else Labels.FORCES
     labels = default if settings.labels is None else Labels.named(settings.labels)
@@ -155,8 +149,9 @@ def fit_force_field(
         if settings.softmax_gate is None:
             fit = _fitted_ladder(problem, settings, {"noise": noise}, generator)
         else:
-            gate_labels = _gate_labels(data, gate_set, weight)
-            fit = _fitted_softmax(problem, gate_labels, settings, {"noise": noise}, generator)
+            fit = _fitted_softmax(
+                problem, labels_of_gate(data, gate_set, weight), settings, {"noise": noise}, generator
+            )
     known = None if fit.rows is None and gate_set is None else learned.R
     if gate_set is not None:
         known = torch.cat([learned.R, gate_set.trajectory.R])
@@ -218,32 +213,6 @@ def _fitted_ladder(
     logger.info("fitting the gate to %d configurations", len(geometry.values))
     gate = fit_gate(residuals, geometry, kernel.permutations, settings, generator=generator)
     return _Fit(experts, _about_gate(about, gate, geometry), gate, rows)
-
-
-def _check_gate_labels(settings: ForceFieldSettings, gate_set: GateSet | None, weight: Tensor | None) -> None:
-    """Refuse labels and weights that nothing learns from."""
-    for name, part in (("gate_set", gate_set), ("weight", weight)):
-        if part is not None and settings.softmax_gate is None:
-            raise ValueError(f"{name} is for the paper's gate; set softmax_gate=SoftmaxGateOptions(), or leave it out")
-    if gate_set is not None and weight is not None:
-        raise ValueError("the gate learns from gate_set, which has weights of its own; leave weight out")
-
-
-def _gate_labels(data: LabelledMolecules, gate_set: GateSet | None, weight: Tensor | None) -> GateLabels:
-    """What the paper's gate learns from, with weights of one where there are none."""
-    device = data.geometry.values.device
-    gate_data = data
-    if gate_set is not None:
-        gate_data, weight = gate_set.trajectory.labelled(device), gate_set.weight
-    values = gate_data.geometry.values
-    if weight is None:
-        return GateLabels(gate_data, torch.ones_like(values[:, 0]))
-    if weight.shape != values.shape[:1] or not ((weight >= 0.0) & torch.isfinite(weight)).all() or not weight.any():
-        raise ValueError(
-            f"importance weights must be one number for each of {len(values)} configurations, not negative and not all "
-            f"zero, got shape {tuple(weight.shape)}; pass q / p"
-        )
-    return GateLabels(gate_data, weight.to(values))
 
 
 def _fitted_softmax(
