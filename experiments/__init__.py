@@ -26,6 +26,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `inducing_points.py`: number and distribution of inducing points
 - `local_polynomials.py`: local polynomials beside the mixture on the Doppler function
 - `malonaldehyde.py`, `malonaldehyde_report.py`, `malonaldehyde_spread.py`: force fields of malonaldehyde
+- `malonaldehyde_gate.py`: their ordinal gate and the paper's softmax gate
 - `malonaldehyde_distances.py`: densities and distances of its spread configurations
 - `mesh/`: grids of a flow by local complexity, as solvers refine them, and uniform ones
 - `mogpu.py`: uncertainty sampling by MoGPU, equidistant and superior sampling
