@@ -4,9 +4,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.campaign.folder import JOURNAL, Campaign, LostEventsError
 from lobal.active.campaign.history import STEP, History, Step
+from lobal.active.campaign.journal import NOTHING
 from lobal.active.campaign.ledger import Event, Ledger, Observations, with_nulls
 from lobal.active.campaign.steps import Setup, StepState, create_campaign, has_label_since, model_of_last_step, n_kept
 from lobal.active.campaign.undoing import CONTINUES, impossible, in_force, last_call, n_steps, sentence_of, undoing
@@ -152,13 +153,16 @@ class CampaignState:
             weights[used] = 0.0
         return weights
 
-    def enter(self, points: Points) -> list[int]:
-        """The numbers of points; those that are new enter the campaign."""
+    def enter(self, points: Points, labels: Float[ndarray, "n *label"] | None = None) -> list[int]:
+        """The numbers of points; those that are new enter the campaign. Their labels are kept if that is refused."""
         pairs = list(zip(points[0], map(tuple, points[1].tolist()), strict=True))
         new = list(dict.fromkeys(pair for pair in pairs if self.ledger.number(*pair) is None))
         if new:
             entering = {"candidates": [candidate for candidate, _ in new], "inputs": [list(x) for _, x in new]}
-            self._append({"event": "added", **entering})
+            told = (
+                {} if labels is None else {"candidates": points[0], "inputs": points[1], "labels": with_nulls(labels)}
+            )
+            self._append({"event": "added", **entering}, following=told)
         return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"], *, continues: bool = False) -> None:
@@ -208,26 +212,33 @@ class CampaignState:
             advice = "save it to a new folder and load that" if path is None else f"close it and load {path} again"
             raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {advice}")
 
-    def _append(self, event: Event, leaves: StepState | None = None, *, continues: bool = False) -> None:
-        """An event: on disk first, then in force. A step says what it leaves."""
+    def _append(
+        self,
+        event: Event,
+        leaves: StepState | None = None,
+        *,
+        continues: bool = False,
+        following: Mapping[str, Any] = NOTHING,
+    ) -> None:
+        """An event: on disk first, then in force. A step says what it leaves, an entry what is to follow."""
         self.check_whole()
         event = event | ({CONTINUES: True} if continues else {})
         self.ledger.check(event, len(self.candidates))
         density = self._density_after(event)  # may take a while, and nothing is recorded if it is interrupted
         with Uninterrupted():
-            event = self._record(event)
+            event = self._record(event, following)
             self.density = density if leaves is None else leaves.density
             if leaves is not None:
                 self._keep(leaves)
             self._apply(event)
 
-    def _record(self, event: Event) -> Event:
+    def _record(self, event: Event, following: Mapping[str, Any] = NOTHING) -> Event:
         """The event with the time, on disk or, where there is no folder, to be written later."""
         timed = event | {"time": round(time.time(), 3)}
         if self._campaign is None:
             self._events.append(timed)
         else:
-            self._campaign.append(timed)
+            self._campaign.append(timed, following)
         return timed
 
     def _keep(self, leaves: StepState) -> None:
