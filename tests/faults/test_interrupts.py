@@ -12,11 +12,12 @@ import pytest
 
 from lobal import ActiveLearner
 from lobal.active import learner as learner_module
+from lobal.core import interrupts
 from tests.faults.counting import counted, is_long
 from tests.faults.disk import Disk
 from tests.faults.setting import X, begun, label, state_of
 
-ROOM = str(Path(learner_module.__file__).parent)
+ROOM = str(Path(learner_module.__file__).parent), interrupts.__file__
 
 
 class InterruptedAt:

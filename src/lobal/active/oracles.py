@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.frames import first_rows, n_rows
+from lobal.core.interrupts import Uninterrupted
 
 logger = logging.getLogger(__name__)
 

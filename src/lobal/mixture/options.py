@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
@@ -168,6 +169,7 @@ def options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
         elif callable(value) or isinstance(value, np.random.RandomState):
             warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=4)
         else:
+            value = str(value) if isinstance(value, torch.device) else value
             plain[name] = value.tolist() if isinstance(value, ndarray | np.generic) else value
     return plain
 

@@ -14,7 +14,6 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.campaign.folder import JOURNAL, Campaign, LostEventsError
 from lobal.active.campaign.history import STEP, History, Step
 from lobal.active.campaign.journal import NOTHING
@@ -25,6 +24,7 @@ from lobal.active.candidates import Batch, Points, UserInput
 from lobal.active.draws import LAST
 from lobal.active.surrogate import FittedSurrogate
 from lobal.core.density import normalised
+from lobal.core.interrupts import Uninterrupted
 
 logger = logging.getLogger(__name__)
 
