@@ -203,10 +203,10 @@ class Campaign:
 
     def _writable(self) -> Journal:
         if self._writer is None:
-            raise ValueError(f"campaign {self.path} is open for reading only; use Campaign.open to write to it")
+            raise ValueError(f"campaign {self.path} is open for reading only; load it to write to it")
         lock, journal = self._writer
         if not lock.is_held:
-            raise ValueError(f"campaign {self.path} is not open in this process; use Campaign.open")
+            raise ValueError(f"campaign {self.path} is not open in this process, or was closed; load it again")
         return journal
 
 

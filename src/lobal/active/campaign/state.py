@@ -155,7 +155,7 @@ class CampaignState:
 
     def enter(self, points: Points, labels: Float[ndarray, "n *label"] | None = None) -> list[int]:
         """The numbers of points; those that are new enter the campaign. Their labels are kept if that is refused."""
-        pairs = list(zip(points[0], map(tuple, points[1].tolist()), strict=True))
+        pairs = _pairs(points)
         new = list(dict.fromkeys(pair for pair in pairs if self.ledger.number(*pair) is None))
         if new:
             entering = {"candidates": [candidate for candidate, _ in new], "inputs": [list(x) for _, x in new]}
@@ -163,7 +163,22 @@ class CampaignState:
                 {} if labels is None else {"candidates": points[0], "inputs": points[1], "labels": with_nulls(labels)}
             )
             self._append({"event": "added", **entering}, following=told)
-        return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
+        return self.known(points)
+
+    def has(self, numbers: Sequence[int], points: Points) -> bool:
+        """Whether these are the points of these numbers: others may have them once a step was undone."""
+        entries, last = self.ledger.entries, max(numbers, default=-1)
+        found = [(entries[number].candidate, entries[number].x) for number in numbers] if last < len(entries) else None
+        return found == _pairs(points)
+
+    def known(self, points: Points) -> list[int]:
+        """The numbers of those points that the campaign has."""
+        return [number for pair in _pairs(points) if (number := self.ledger.number(*pair)) is not None]
+
+    def tell_points(self, points: Points, labels: Float[ndarray, "n *label"]) -> None:
+        """Record labels of points by what they are; those that are new enter the campaign."""
+        before, numbers = self.ledger.n_drawn, self.enter(points, labels)
+        self.tell(numbers, labels, continues=self.ledger.n_drawn > before)
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"], *, continues: bool = False) -> None:
         """Record labels of points; where there is none, the point failed, unless it has a label already.
@@ -234,7 +249,7 @@ class CampaignState:
 
     def _record(self, event: Event, following: Mapping[str, Any] = NOTHING) -> Event:
         """The event with the time, on disk or, where there is no folder, to be written later."""
-        timed = event | {"time": round(time.time(), 3)}
+        timed = event | {"time": max(0.0, round(time.time(), 3))}  # clocks may be wrong
         if self._campaign is None:
             self._events.append(timed)
         else:
@@ -392,3 +407,8 @@ class CampaignState:
             )
             density = self._estimated(*self.points(range(self.ledger.n_drawn)))
             return StepState(number=number, density=density, complexity=None)
+
+
+def _pairs(points: Points) -> list[tuple[int, tuple[float, ...]]]:
+    """Candidate and recorded inputs of every point."""
+    return list(zip(points[0], map(tuple, points[1].tolist()), strict=True))
