@@ -177,8 +177,9 @@ class CampaignState:
 
     def tell_points(self, points: Points, labels: Float[ndarray, "n *label"]) -> None:
         """Record labels of points by what they are; those that are new enter the campaign."""
-        before, numbers = self.ledger.n_drawn, self.enter(points, labels)
-        self.tell(numbers, labels, continues=self.ledger.n_drawn > before)
+        with Uninterrupted():
+            before, numbers = self.ledger.n_drawn, self.enter(points, labels)
+            self.tell(numbers, labels, continues=self.ledger.n_drawn > before)
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"], *, continues: bool = False) -> None:
         """Record labels of points; where there is none, the point failed, unless it has a label already.
