@@ -88,7 +88,7 @@ def test_after_ctrl_c_at_any_line_the_process_goes_on_as_the_disk_does(name: str
                 "ask",
                 "tell",
                 "tell others",
-            ):  # one event, or events that belong together: all of it or nothing
+            ):  # events that belong together: all or none
                 after = state_of(active)
                 if after == before:
                     work(active)
