@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lobal.active.oracles import Calls, is_complete
+from lobal.active.oracles import Calls, _attempt, is_complete
 from lobal.core.real_numbers import as_numbers
 from tests.active.campaign.processes import FORK_SERVER
 
@@ -207,6 +207,33 @@ def test_a_killed_worker_is_a_failed_label_and_a_clear_error() -> None:
     assert (recorded.numbers, recorded.failed) == ([0, 1, 2], [3])
 
 
+class StrangeError(Exception):
+    """Cannot be read by another process: `pickle` makes it anew from its message alone."""
+
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(f"{reason} at {place}")
+
+
+def failing_strangely(X: np.ndarray) -> np.ndarray:
+    if X[0, 0] == 3:
+        raise StrangeError("diverged", 3)
+    return X[:, 0]
+
+
+def test_an_error_that_no_other_process_can_read_fails_its_call_only(caplog: pytest.LogCaptureFixture) -> None:
+    recorded = Recorded()
+    with ProcessPoolExecutor(1, mp_context=FORK_SERVER) as executor:
+        recorded.run(failing_strangely, executor)
+    assert (recorded.numbers, recorded.failed) == ([0, 1, 2, 4, 5], [3])
+    assert "StrangeError: diverged at 3" in caplog.text
+
+
+def test_a_process_of_another_machine_does_not_look_for_its_campaign_on_its_own() -> None:
+    no_process_here = 2**22 + 1  # the largest number of a process on Linux is 2^22
+    with ProcessPoolExecutor(1, mp_context=FORK_SERVER) as executor:
+        assert executor.submit(_attempt, failing_strangely, CALLS[2], no_process_here).result().tolist() == [2.0]
+
+
 def buying(X: np.ndarray) -> np.ndarray:
     time.sleep(0.2)
     with Path(os.environ["BOUGHT"]).open("a") as file:
@@ -215,6 +242,7 @@ def buying(X: np.ndarray) -> np.ndarray:
 
 
 def buy_in_a_pool() -> None:
+    os.setsid()
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as executor:
         Recorded().run(buying, executor)
 
@@ -228,6 +256,9 @@ def test_workers_of_a_killed_campaign_buy_nothing_more(tmp_path: Path, monkeypat
     process.kill()
     process.join()
     time.sleep(0.8)
+    assert process.pid is not None
+    with suppress(ProcessLookupError):  # a worker without calls stays
+        os.killpg(process.pid, signal.SIGKILL)
     assert len((tmp_path / "bought").read_text().split()) <= 2  # the call that was running comes to its end
 
 

@@ -14,6 +14,8 @@ from lobal.active.outputs import (
     outputs_to_json,
 )
 
+pd = pytest.importorskip("pandas")
+
 TWO = (Output("strength", 2.0, "MPa"), Output("cost"))
 
 
@@ -58,6 +60,21 @@ def test_labels_are_rows_with_nan_for_what_is_not_finite() -> None:
 def test_labels_of_another_width_are_refused_with_the_names() -> None:
     with pytest.raises(ValueError, match=r"shape \(3, 2\).*strength.*write NaN"):
         labels_of(TWO, [1.0, 2.0, 3.0], 3, name="labels")
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, dict], ids=["frame", "dictionary"])
+def test_columns_of_a_table_are_found_by_their_names(table: Any) -> None:
+    values = table({"cost": [3.0, None], "note": ["a", "b"], "strength": [1.0, 2.0]})
+    np.testing.assert_array_equal(labels_of(TWO, values, 2, name="labels"), [[1.0, 3.0], [2.0, math.nan]])
+    for wrong in ({"cost": [3.0], "stiffness": [1.0]}, {"cost": [3.0]}):
+        with pytest.raises(ValueError, match=r"each of the columns \['strength', 'cost'\] once, got .*; name them"):
+            labels_of(TWO, table(wrong), 1, name="labels")
+
+
+def test_columns_without_names_are_in_the_order_of_the_outputs() -> None:
+    assert labels_of(TWO, pd.DataFrame([[1.0, 3.0]]), 1, name="labels").tolist() == [[1.0, 3.0]]
+    spectrum = pd.DataFrame([[1.0, 3.0]], columns=["400 nm", "401 nm"])
+    assert labels_of(Curve("spectrum", 2), spectrum, 1, name="labels").tolist() == [[1.0, 3.0]]
 
 
 def test_a_point_is_labelled_by_any_output_and_by_a_whole_curve_only() -> None:

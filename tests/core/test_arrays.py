@@ -1,3 +1,4 @@
+import inspect
 import re
 from pathlib import Path
 
@@ -92,6 +93,11 @@ def test_a_device_that_is_not_there_is_an_error(device: str, message: str, monke
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=message):
         resolve_device(device)
+
+
+def test_a_number_is_no_device() -> None:
+    with pytest.raises(TypeError, match="device must be the name of one, such as 'cpu' or 'cuda:0', got 0"):
+        inspect.unwrap(resolve_device)(0)  # whose types are not checked elsewhere
 
 
 @given(n=st.integers(0, 50), columns=st.integers(0, 30))

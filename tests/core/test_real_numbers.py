@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from lobal.core.real_numbers import as_numbers, check_complete
 
@@ -41,6 +42,12 @@ def test_what_is_missing_is_named_with_its_row(values: Any) -> None:
 def test_what_is_missing_in_a_matrix_is_named_with_its_column() -> None:
     with pytest.raises(ValueError, match="X must have no gaps, got a masked or missing value at row 0, column 1"):
         check_complete(np.ma.masked_array([[1.0, 9.0]], mask=[[False, True]]), name="X")
+
+
+@pytest.mark.parametrize("values", [[10**400, 1.0], torch.ones(2, requires_grad=True)], ids=["huge", "gradient"])
+def test_what_cannot_be_a_number_of_float64_is_refused_by_name(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"labels must be numbers, NaN where there is none, got .*: (int|Can't)"):
+        as_numbers(values, name="labels")
 
 
 NOT_REAL = [

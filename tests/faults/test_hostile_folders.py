@@ -247,6 +247,16 @@ def test_nothing_is_written_or_removed_where_a_link_in_place_of_the_steps_leads(
     assert [*(tmp_path / "elsewhere").iterdir()] == [kept]
 
 
+def test_a_file_in_place_of_the_steps_is_refused(folder: Path) -> None:
+    shutil.rmtree(folder / "steps")
+    (folder / "steps").touch()
+    for opened in (ActiveLearner.load, ActiveLearner.read):
+        with pytest.raises(ValueError, match="steps is not a folder; restore it from a copy, or remove it"):
+            opened(folder)
+    (folder / "steps").unlink()
+    assert len(ActiveLearner.read(folder).labelled.y) == 4
+
+
 @pytest.mark.parametrize("made", IN_PLACE.values(), ids=IN_PLACE.keys())
 @pytest.mark.parametrize("name", ["0001.model", "0001.lobal"])
 def test_a_step_that_is_no_file_is_done_without(name: str, made: Callable[[Path], None], tmp_path: Path) -> None:

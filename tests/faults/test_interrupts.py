@@ -12,11 +12,13 @@ import pytest
 
 from lobal import ActiveLearner
 from lobal.active import learner as learner_module
+from lobal.core import interrupts
 from tests.faults.counting import counted, is_long
 from tests.faults.disk import Disk
 from tests.faults.setting import X, begun, label, state_of
 
-ROOM = str(Path(learner_module.__file__).parent)
+OTHERS = [1, 2]  # that nobody asks for
+ROOM = str(Path(learner_module.__file__).parent), interrupts.__file__
 
 
 class InterruptedAt:
@@ -55,8 +57,8 @@ def prepared(folder: Path | None) -> ActiveLearner:
 WORKS: dict[str, Callable[[ActiveLearner], Any]] = {
     "ask": lambda active: active.ask(4),
     "tell": lambda active: active.tell(active.pending, [1.0, np.nan, 3.0]),
-    "tell others": lambda active: active.tell([50, 51], [1.0, 2.0]),
-    "expect": lambda active: active.expect([50, 51]),
+    "tell others": lambda active: active.tell(OTHERS, [1.0, 2.0]),
+    "expect": lambda active: active.expect(OTHERS),
     "give up": lambda active: active.give_up(),
     "undo": lambda active: active.undo(),
     "run": lambda active: active.run(label, sizes=[16], points_per_call=1),
@@ -80,7 +82,13 @@ def test_after_ctrl_c_at_any_line_the_process_goes_on_as_the_disk_does(name: str
             except KeyboardInterrupt:
                 counted("interrupted lines")
             assert_same_on_disk(active, folder / "campaign")
-            if name in ("ask", "tell"):  # one event, or events that belong together: all of it or nothing
+            if name == "tell others" and state_of(active) != before:
+                assert not {*OTHERS} & {*active.pending.tolist()}
+            if name in (
+                "ask",
+                "tell",
+                "tell others",
+            ):  # events that belong together: all or none
                 after = state_of(active)
                 if after == before:
                     work(active)

@@ -79,5 +79,12 @@ def test_a_folder_that_is_not_as_it_was_takes_no_labels_and_the_message_has_them
         active.ask(2)
     kept = Path(str(caught.value).rsplit(" ", 1)[-1])
     assert '"labels": [7.25]' in (kept.read_text() if kept.exists() else str(caught.value))
+    others = np.setdiff1d(np.arange(60), batch)[:3]
+    with pytest.raises(RuntimeError, match="is not as it was left") as caught:
+        active.tell(others, [8.25, np.nan, 9.25])  # of points nobody asked for
+    kept = Path(str(caught.value).rsplit(" ", 1)[-1])
+    told = (kept.read_text() if kept.exists() else str(caught.value)).splitlines()[-1]
+    assert f'"candidates": {others.tolist()}' in told
+    assert '"labels": [8.25, null, 9.25]' in told
     active.close()
-    counted("refused labels")
+    counted("refused labels", 4)

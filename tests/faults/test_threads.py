@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,3 +108,35 @@ def test_threads_that_ask_tell_expect_and_look_leave_a_campaign_that_loads(tmp_p
         assert len(again.history) == 16
         assert {*again.labelled.candidate, *again.failed} == set(told) | (set(again.labelled.candidate) - set(told))
         assert np.array_equal(again.labelled.y, active.labelled.y)
+
+
+@pytest.mark.parametrize("answer", [7.5, np.nan])
+def test_labels_of_points_that_another_thread_took_back_are_labels_of_these_points(
+    answer: float, tmp_path: Path
+) -> None:
+    active, others = begun(tmp_path / "campaign"), list[int]()
+
+    def oracle(points: np.ndarray) -> np.ndarray:
+        if not others:
+            active.undo()
+            first = int(np.abs(X[:, 0] - points[0, 0]).argmin())
+            others.extend(row for row in range(60) if row != first)
+            active.expect(others[:5])
+            return np.array([answer])
+        return points[:, 0]
+
+    active.run(oracle, sizes=[5])
+    labels = dict(zip(active.labelled.candidate.tolist(), active.labelled.y.tolist(), strict=True))
+    assert not {*others[:5]} & {*active.failed.tolist()}
+    assert {row: y for row, y in labels.items() if y != X[row, 0]} == (
+        {} if np.isnan(answer) else {next(row for row in range(60) if row not in others): 7.5}
+    )
+    active.close()
+    assert np.array_equal(ActiveLearner.read(tmp_path / "campaign").labelled.y, active.labelled.y)
+
+
+def test_a_clock_that_is_wrong_loses_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with begun(tmp_path / "campaign") as active:
+        monkeypatch.setattr(time, "time", lambda: -3600.0)
+        active.tell(7, 2.5)
+    assert ActiveLearner.read(tmp_path / "campaign").labelled.y.tolist() == [2.5]

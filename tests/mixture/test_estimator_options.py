@@ -219,3 +219,9 @@ def test_few_labels_in_several_columns_have_exact_experts(
 def test_sparse_experts_have_512_inducing_points_by_default() -> None:
     model = MixtureRegressor(n_gate_inducing=10, bandwidths=[1.0], gate_bandwidth=1.0, random_state=0)
     assert len(model.fit(*wave(600)).mixture_.experts.features.points) == 512
+
+
+def test_a_device_of_torch_is_saved_by_its_name(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((20, 1))
+    MixtureRegressor(device=torch.device("cpu")).fit(X, X[:, 0]).save(tmp_path / "model.lobal")
+    assert MixtureRegressor.load(tmp_path / "model.lobal").predict(X).shape == (20,)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from lobal.core.checks import shown
+from lobal.core.interrupts import import_whole
 
 UserInput: TypeAlias = Any  # whatever a user passes: frames, dictionaries, lists; checked at run time
 Table: TypeAlias = Any  # a pandas.DataFrame, or a dictionary of columns where pandas is not installed
@@ -66,6 +67,7 @@ def as_table(columns: Mapping[str, ndarray], *, index: Sequence[Hashable] | None
     """A data frame with the units in its `attrs`; without pandas the columns themselves."""
     if find_spec("pandas") is None:
         return dict(columns)
+    import_whole("pandas")
     import pandas
 
     frame = pandas.DataFrame(dict(columns), index=None if index is None else pandas.Index(index))

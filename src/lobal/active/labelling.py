@@ -51,14 +51,18 @@ class Labelling:
             n = self._points_per_call or len(numbers)
             parts = [numbers[i : i + n] for i in range(0, len(numbers), n)]
             inputs = [state.oracle_inputs(part) for part in parts]
+            points = [state.points(part) for part in parts]  # numbers may be those of others once a step was undone
             is_working = state.is_answered  # before the run was interrupted
 
         def record(call: int, labels: ndarray | None) -> None:
             with state.lock:
+                is_same = state.has(parts[call], points[call])
                 if labels is None:
-                    state.fail(parts[call])
-                else:
+                    state.fail(parts[call] if is_same else state.known(points[call]))
+                elif is_same:
                     state.tell(parts[call], labels)
+                else:
+                    state.tell_points(points[call], labels)
             show()
 
         show()

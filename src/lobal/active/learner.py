@@ -179,8 +179,7 @@ class ActiveLearner:
         points = self._state.locate(batch)
         values = self.candidates.labels(labels, len(points[0]), name="labels")
         if points[0]:
-            before, numbers = self._state.ledger.n_drawn, self._state.enter(points)
-            self._state.tell(numbers, values, continues=self._state.ledger.n_drawn > before)
+            self._state.tell_points(points, values)
 
     @exclusive
     def expect(self, batch: UserInput) -> None:

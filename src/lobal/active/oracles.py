@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
@@ -20,8 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.frames import first_rows, n_rows
+from lobal.core.interrupts import Uninterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -229,12 +230,23 @@ def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
 
 def _attempt(oracle: Oracle, X: Any, owner: int) -> Any:  # noqa: ANN401 - inputs or a table; labels or an exception
     """The oracle's answer, or what it raised; a worker whose campaign has died buys nothing more."""
-    if os.getpid() != owner and multiprocessing.parent_process() is not None and not _is_alive(owner):
+    parent = multiprocessing.parent_process()
+    # Of executors on other machines, where the number says nothing, the parent is another process.
+    if parent is not None and parent.pid == owner and not _is_alive(owner):
         os._exit(1)
     try:
         return oracle(X)
     except Exception as error:  # whatever a stranger's program raises is a failed label, not the campaign's end
-        return error
+        return error if os.getpid() == owner else _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, if another process can read it: one that it cannot would end an executor with all calls in it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # of a stranger's class
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _is_alive(process: int) -> bool:

@@ -111,10 +111,12 @@ def label_width(outputs: Outputs) -> int:
 def labels_of(outputs: Outputs, values: object, n: int, *, name: str) -> Float[ndarray, "n m"]:
     """Labels of n points as numbers, one row a point, NaN where one is missing or infinite.
 
+    Columns of a table that have names are found by those of the outputs; further ones are ignored.
+
     Raises:
-        ValueError: they are not numbers or have the wrong shape.
+        ValueError: they are not numbers, have the wrong shape, or columns of other names.
     """
-    labels, width = as_numbers(values, name=name), label_width(outputs)
+    labels, width = as_numbers(_in_order(outputs, values, name), name=name), label_width(outputs)
     if labels.size == n * width and (n <= 1 or width == 1):
         labels = labels.reshape(n, width)
     if labels.shape != (n, width):
@@ -124,6 +126,20 @@ def labels_of(outputs: Outputs, values: object, n: int, *, name: str) -> Float[n
             f"{labels.shape}; write NaN for a number that could not be measured"
         )
     return np.where(np.isfinite(labels), labels, np.nan)
+
+
+def _in_order(outputs: Outputs, values: Any, name: str) -> Any:  # noqa: ANN401 - array-likes
+    """The columns of a table in the order of the outputs; what has no names, and curves, as they are."""
+    found = [*values] if isinstance(values, Mapping) else [*getattr(values, "columns", ())]
+    if isinstance(outputs, Curve) or not found or not all(isinstance(column, str) for column in found):
+        return values
+    wanted = [output.name for output in outputs]
+    if any(found.count(each) != 1 for each in wanted):
+        raise ValueError(
+            f"{name} must have each of the columns {wanted} once, got {shown(found)}; name them as the outputs are "
+            "named, or pass an array"
+        )
+    return np.column_stack([np.atleast_1d(as_numbers(values[column], name=name)) for column in wanted])
 
 
 def has_label(outputs: Outputs | None, labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:

@@ -20,6 +20,7 @@ Start with `superior_density.py`, the paper on one page.
 - `real_numbers.py`: what users pass as numbers; masked values, dates and complex numbers are none
 - `units.py`: offset and scale of columns and labels, so that neither costs digits
 - `variables.py`, `expressions.py`: named variables of a search space, and constraints over them as text
+- `interrupts.py`: blocks that Ctrl-C does not cut in two
 - `presets.py`: one word that stands for several options of a class
 - `doppler.py`: the Doppler function of the paper's experiments and of `lobal demo`
 - `status.py`: the progress line on the terminal

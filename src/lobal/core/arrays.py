@@ -42,8 +42,11 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     """The device to compute on: `None` is the CPU, `"auto"` a GPU if there is one.
 
     Raises:
+        TypeError: it is no name, such as a number.
         ValueError: the name is not that of a device, or no GPU is available.
     """
+    if not isinstance(device, str | torch.device | None):
+        raise TypeError(f"device must be the name of one, such as 'cpu' or 'cuda:0', got {device!r}")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -146,10 +146,14 @@ def write_all(file: int, content: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def explain(error: BaseException, path: Path, state: str) -> None:
-    """Raise an error of the system again, naming the file, what has become of it and what to do; pass over others."""
-    if isinstance(error, OSError) and error.errno in ADVICE:
-        message = f"{error.strerror}: {path} cannot be written, {state}; {ADVICE[error.errno]}"
+def explain(error: BaseException, path: Path, state: str, *, otherwise: str | None = None) -> None:
+    """Raise an error of the system again, naming the file, what has become of it and what to do.
+
+    Others are passed over, and so are rare ones of the system if it is not said what to do `otherwise`.
+    """
+    advice = ADVICE.get(error.errno or 0, otherwise) if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and advice is not None:
+        message = f"{error.strerror}: {path} cannot be written, {state}; {advice}"
         raise type(error)(error.errno, message) from error
 
 

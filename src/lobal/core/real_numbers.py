@@ -47,7 +47,7 @@ def as_numbers(values: UserInput, *, name: str) -> Float[ndarray, "..."]:
         return np.asarray(array, dtype=np.float64)
     except NotRealError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
         raise ValueError(f"{name} must be numbers, NaN where there is none, got {shown(values)}: {error}") from error
 
 

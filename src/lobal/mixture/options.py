@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
@@ -160,11 +161,13 @@ def from_flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as JSON can hold them: an engine with its kind and options, arrays as lists, no functions."""
-    plain = {}
+    plain: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, EngineOptions):
             kind = next(kind for kind, each in ENGINES.items() if isinstance(value, each))
             plain[name] = {"kind": kind, "options": options_to_json(value.get_params())}
+        elif isinstance(value, torch.device):
+            plain[name] = str(value)
         elif callable(value) or isinstance(value, np.random.RandomState):
             warnings.warn(f"{name}={value!r} is not data and is not saved with the model", stacklevel=4)
         else:

@@ -1,5 +1,6 @@
 """Labels in units of their standard deviation, as the mixture is fitted to them."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -24,12 +25,14 @@ def label_units(y: Float[ndarray, " n"]) -> tuple[float, float]:
     Raises:
         ValueError: the square of the standard deviation, which noise is measured in, is not a number.
     """
-    offset, unit = column_units(y)
-    if unit == 0.0:
-        return offset, 1.0
-    shifted = (y - offset) / unit
-    spread = unit * float(shifted.std())
+    with np.errstate(over="ignore", invalid="ignore"):  # of labels too large for their differences to be numbers
+        offset, unit = column_units(y)
+        if unit == 0.0:
+            return offset, 1.0
+        shifted = (y - offset) / unit
+        spread = unit * float(shifted.std())
     if not SMALLEST_SPREAD < spread < 1.0 / SMALLEST_SPREAD:
+        spread = spread if math.isfinite(spread) else float(np.abs(y / 2.0).max())
         raise ValueError(
             f"labels must have a standard deviation between {SMALLEST_SPREAD:g} and {1.0 / SMALLEST_SPREAD:g}, so that "
             f"variances are numbers, got {spread:g}; give y / {spread:.1g} instead"

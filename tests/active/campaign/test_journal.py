@@ -236,6 +236,24 @@ def test_a_full_disk_is_named_with_the_event_and_advice(
     assert caught.value.errno == errno.ENOSPC
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ESTALE, errno.EFBIG], ids=errno.errorcode.get)
+def test_labels_that_cannot_be_written_are_all_in_the_message(
+    number: int, journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "write", failing)
+    labels = np.random.default_rng(0).random(1000).tolist()
+    for event, following in (({"labels": labels}, {}), ({"event": "added"}, {"labels": labels})):
+        with pytest.raises(OSError, match=rf"(?s){path}.*repeat the call") as caught:
+            journal.append(event, following)
+        assert json.dumps(labels) in str(caught.value)
+    with pytest.raises(OSError, match=f"{path}.*repeat the call") as caught:
+        journal.append({"event": "asked", "inputs": labels})
+    assert len(str(caught.value)) < 5000
+
+
 # Other writers.
 
 

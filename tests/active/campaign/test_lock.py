@@ -74,6 +74,14 @@ def test_a_lock_that_another_machine_did_not_release_is_taken_with_a_warning(
     assert len(caplog.messages) == 1
 
 
+def test_a_lock_that_is_another_file_as_well_is_not_written_over(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("ssh-ed25519 AAAA")
+    path.hardlink_to(tmp_path / "keys")
+    with pytest.raises(ValueError, match=r"lock is a hard link to another file; remove it if nobody uses this"):
+        Lock(path, "this")
+    assert (tmp_path / "keys").read_text() == "ssh-ed25519 AAAA"
+
+
 def test_a_file_system_without_locks_is_named_with_advice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(_: object, operation: int) -> None:
         if operation != fcntl.LOCK_UN:

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from torch import Tensor
 
-from lobal.active.campaign.journal import Journal, journal_content, listed, parse_journal
+from lobal.active.campaign.journal import NOTHING, Journal, journal_content, listed, parse_journal
 from lobal.active.campaign.lock import Lock
 from lobal.core.files import (
     NO_LINK,
@@ -132,17 +132,18 @@ class Campaign:
         """Whether it was created or opened, not only read."""
         return self._writer is not None
 
-    def append(self, event: dict[str, Any]) -> None:
+    def append(self, event: dict[str, Any], following: Mapping[str, Any] = NOTHING) -> None:
         """Add an event to the journal; it is on disk when this returns, and not in the journal if this raises.
 
-        Arrays and tuples become lists. Floats come back exactly.
+        Arrays and tuples become lists. Floats come back exactly. If the event is refused, what was to be recorded after
+        it, `following`, is kept with it.
 
         Raises:
             ValueError: the event holds NaN or infinity, or the campaign is not open for writing.
             TypeError: the event holds what JSON cannot.
             RuntimeError: another process has changed the journal.
         """
-        self._writable().append(event)
+        self._writable().append(event, following)
 
     def save_step(self, number: int, tensors: dict[str, Tensor], *, keep: int = 2) -> None:
         """Write a step's tensors, whole or not at all, and remove those of steps before the last ones to keep."""
@@ -202,10 +203,10 @@ class Campaign:
 
     def _writable(self) -> Journal:
         if self._writer is None:
-            raise ValueError(f"campaign {self.path} is open for reading only; use Campaign.open to write to it")
+            raise ValueError(f"campaign {self.path} is open for reading only; load it to write to it")
         lock, journal = self._writer
         if not lock.is_held:
-            raise ValueError(f"campaign {self.path} is not open in this process; use Campaign.open")
+            raise ValueError(f"campaign {self.path} is not open in this process, or was closed; load it again")
         return journal
 
 
@@ -234,6 +235,8 @@ def _steps_folder(folder: Path) -> Path:
     """The folder of the steps, in which files are written and removed: none elsewhere that a link leads to."""
     if (folder / STEPS).is_symlink():
         raise ValueError(f"{folder / STEPS} is a link; put the folder itself in its place")
+    if (folder / STEPS).exists() and not (folder / STEPS).is_dir():
+        raise ValueError(f"{folder / STEPS} is not a folder; restore it from a copy, or remove it")
     return folder / STEPS
 
 

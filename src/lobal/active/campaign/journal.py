@@ -10,8 +10,9 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -22,8 +23,9 @@ from lobal.core.files import NO_LINK, explain, open_plain, write_all, write_atom
 logger = logging.getLogger(__name__)
 
 SHOWN = 200  # bytes of a dropped line that the warning quotes
-MOST_QUOTED = 4096  # bytes of an event that an error message quotes, so that labels that were paid for are there
+MOST_QUOTED = 4096  # bytes of an event that an error message quotes; of labels, which may have been paid for, all
 SEQ, CHECK = "seq", "check"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 CHECK_BYTES = 8  # of the hash
 CHECK_LENGTH = len(f', "{CHECK}": ""}}') + 2 * CHECK_BYTES  # characters at the end of a line
 
@@ -62,8 +64,10 @@ class Journal:
             self._write(b"\n")
             self._length += 1
 
-    def append(self, event: dict[str, Any]) -> None:
+    def append(self, event: dict[str, Any], following: Mapping[str, Any] = NOTHING) -> None:
         """Add an event; it is on disk when this returns, and not in the journal if this raises.
+
+        If it is refused, what was to be recorded after it, `following`, is kept with it.
 
         Raises:
             RuntimeError: another process has changed the file; the event is kept beside it, or in the message.
@@ -71,25 +75,26 @@ class Journal:
         """
         line = journal_content([event], first=len(self.events))
         written = _checked(line[:-1], len(self.events))
-        self.check(line)
-        self._write(line)
+        lost = line + (json.dumps(following, default=listed).encode() + b"\n" if following else b"")
+        self.check(lost)
+        self._write(line, quoted=lost if "labels" in (*event, *following) else lost[:MOST_QUOTED])
         if os.fstat(self._file).st_size != self._length + len(line):
-            self._refuse("another process wrote to it at the same time", line)
+            self._refuse("another process wrote to it at the same time", lost)
         self.events.append(written)
         self._length += len(line)  # last: where something comes between, the next event is refused
 
-    def check(self, line: bytes = b"") -> None:
-        """Refuse to go on if the file is not as this object left it; the line is what was to be written."""
+    def check(self, lost: bytes = b"") -> None:
+        """Refuse to go on if the file is not as this object left it; names what is lost by that."""
         self._cut()
         ours = os.fstat(self._file)
         try:
             named = self._path.lstat()
         except FileNotFoundError:
-            self._refuse("it was removed, or its folder was removed or renamed", line)
+            self._refuse("it was removed, or its folder was removed or renamed", lost)
         if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino) or ours.st_nlink == 0:
-            self._refuse("another file has taken its name, as when an editor saves it", line)
+            self._refuse("another file has taken its name, as when an editor saves it", lost)
         if ours.st_size != self._length:
-            self._refuse(f"it has {ours.st_size} bytes in place of {self._length}: another process writes to it", line)
+            self._refuse(f"it has {ours.st_size} bytes in place of {self._length}: another process writes to it", lost)
 
     def close(self) -> None:
         """Close the file; the events stay."""
@@ -99,7 +104,7 @@ class Journal:
     def _file(self) -> int:
         return self._handle.fileno()
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes, *, quoted: bytes = b"") -> None:
         try:
             write_all(self._file, line)
             os.fsync(self._file)
@@ -107,9 +112,8 @@ class Journal:
             self._left = line
             with contextlib.suppress(OSError):
                 self._cut()
-            explain(
-                error, self._path, f"the event is not recorded: {line[:MOST_QUOTED].decode(errors='replace').strip()}"
-            )
+            state = f"the event is not recorded: {quoted.decode(errors='replace').strip()}"
+            explain(error, self._path, state, otherwise="repeat the call, or go on with a copy on another disk")
             raise
 
     def _cut(self) -> None:
@@ -122,16 +126,16 @@ class Journal:
             os.fsync(self._file)
         self._left = b""
 
-    def _refuse(self, reason: str, line: bytes) -> NoReturn:
+    def _refuse(self, reason: str, lost: bytes) -> NoReturn:
         advice = "close all programs that use the campaign and load it again"
-        if not line:
+        if not lost:
             raise RuntimeError(f"{self._path} is not as it was left: {reason}; {advice}")
         beside = self._path.with_name(f"unrecorded-{secrets.token_hex(4)}.json")
         try:
-            write_atomically(beside, line)
+            write_atomically(beside, lost)
             kept = f"is kept in {beside}"
         except OSError:
-            kept = f"is {line.decode().strip()}"
+            kept = f"is {lost.decode().strip()}"
         raise RuntimeError(
             f"{self._path} is not as it was left: {reason}; {advice}, then tell again what was not recorded, "
             f"which {kept}"

@@ -34,7 +34,7 @@ class Lock:
     Raises:
         BlockingIOError: another holder, in this process or another, has it.
         OSError: the file system cannot lock.
-        ValueError: the path is that of a link, a folder or a pipe.
+        ValueError: the path is that of a link, a folder or a pipe, or the file has another name as well.
     """
 
     def __init__(self, path: Path, guarded: str) -> None:
@@ -51,6 +51,8 @@ class Lock:
 
     def _take(self, guarded: str) -> None:
         before = _holder(self._file)
+        if os.fstat(self._file.fileno()).st_nlink > 1:  # its text would be written over
+            raise ValueError(f"{self._file.name} is a hard link to another file; remove it if nobody uses {guarded}")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

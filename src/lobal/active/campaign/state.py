@@ -4,9 +4,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from lobal.active.campaign.exclusive import Uninterrupted
 from lobal.active.campaign.folder import JOURNAL, Campaign, LostEventsError
 from lobal.active.campaign.history import STEP, History, Step
+from lobal.active.campaign.journal import NOTHING
 from lobal.active.campaign.ledger import Event, Ledger, Observations, with_nulls
 from lobal.active.campaign.steps import Setup, StepState, create_campaign, has_label_since, model_of_last_step, n_kept
 from lobal.active.campaign.undoing import CONTINUES, impossible, in_force, last_call, n_steps, sentence_of, undoing
@@ -24,6 +24,7 @@ from lobal.active.candidates import Batch, Points, UserInput
 from lobal.active.draws import LAST
 from lobal.active.surrogate import FittedSurrogate
 from lobal.core.density import normalised
+from lobal.core.interrupts import Uninterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -152,14 +153,33 @@ class CampaignState:
             weights[used] = 0.0
         return weights
 
-    def enter(self, points: Points) -> list[int]:
-        """The numbers of points; those that are new enter the campaign."""
-        pairs = list(zip(points[0], map(tuple, points[1].tolist()), strict=True))
+    def enter(self, points: Points, labels: Float[ndarray, "n *label"] | None = None) -> list[int]:
+        """The numbers of points; those that are new enter the campaign. Their labels are kept if that is refused."""
+        pairs = _pairs(points)
         new = list(dict.fromkeys(pair for pair in pairs if self.ledger.number(*pair) is None))
         if new:
             entering = {"candidates": [candidate for candidate, _ in new], "inputs": [list(x) for _, x in new]}
-            self._append({"event": "added", **entering})
-        return [number for pair in pairs if (number := self.ledger.number(*pair)) is not None]
+            told = (
+                {} if labels is None else {"candidates": points[0], "inputs": points[1], "labels": with_nulls(labels)}
+            )
+            self._append({"event": "added", **entering}, following=told)
+        return self.known(points)
+
+    def has(self, numbers: Sequence[int], points: Points) -> bool:
+        """Whether these are the points of these numbers: others may have them once a step was undone."""
+        entries, last = self.ledger.entries, max(numbers, default=-1)
+        found = [(entries[number].candidate, entries[number].x) for number in numbers] if last < len(entries) else None
+        return found == _pairs(points)
+
+    def known(self, points: Points) -> list[int]:
+        """The numbers of those points that the campaign has."""
+        return [number for pair in _pairs(points) if (number := self.ledger.number(*pair)) is not None]
+
+    def tell_points(self, points: Points, labels: Float[ndarray, "n *label"]) -> None:
+        """Record labels of points by what they are; those that are new enter the campaign."""
+        with Uninterrupted():
+            before, numbers = self.ledger.n_drawn, self.enter(points, labels)
+            self.tell(numbers, labels, continues=self.ledger.n_drawn > before)
 
     def tell(self, numbers: Sequence[int], labels: Float[ndarray, "n *label"], *, continues: bool = False) -> None:
         """Record labels of points; where there is none, the point failed, unless it has a label already.
@@ -208,26 +228,33 @@ class CampaignState:
             advice = "save it to a new folder and load that" if path is None else f"close it and load {path} again"
             raise RuntimeError(f"the campaign in memory was cut short while it recorded an event; {advice}")
 
-    def _append(self, event: Event, leaves: StepState | None = None, *, continues: bool = False) -> None:
-        """An event: on disk first, then in force. A step says what it leaves."""
+    def _append(
+        self,
+        event: Event,
+        leaves: StepState | None = None,
+        *,
+        continues: bool = False,
+        following: Mapping[str, Any] = NOTHING,
+    ) -> None:
+        """An event: on disk first, then in force. A step says what it leaves, an entry what is to follow."""
         self.check_whole()
         event = event | ({CONTINUES: True} if continues else {})
         self.ledger.check(event, len(self.candidates))
         density = self._density_after(event)  # may take a while, and nothing is recorded if it is interrupted
         with Uninterrupted():
-            event = self._record(event)
+            event = self._record(event, following)
             self.density = density if leaves is None else leaves.density
             if leaves is not None:
                 self._keep(leaves)
             self._apply(event)
 
-    def _record(self, event: Event) -> Event:
+    def _record(self, event: Event, following: Mapping[str, Any] = NOTHING) -> Event:
         """The event with the time, on disk or, where there is no folder, to be written later."""
-        timed = event | {"time": round(time.time(), 3)}
+        timed = event | {"time": max(0.0, round(time.time(), 3))}  # clocks may be wrong
         if self._campaign is None:
             self._events.append(timed)
         else:
-            self._campaign.append(timed)
+            self._campaign.append(timed, following)
         return timed
 
     def _keep(self, leaves: StepState) -> None:
@@ -381,3 +408,8 @@ class CampaignState:
             )
             density = self._estimated(*self.points(range(self.ledger.n_drawn)))
             return StepState(number=number, density=density, complexity=None)
+
+
+def _pairs(points: Points) -> list[tuple[int, tuple[float, ...]]]:
+    """Candidate and recorded inputs of every point."""
+    return list(zip(points[0], map(tuple, points[1].tolist()), strict=True))

@@ -158,7 +158,7 @@ def opened_setup(
     candidates: Candidates = kind.from_tensors(tensors, header["candidates"], space)
     surrogate = _surrogate(campaign, header["surrogate"], noise, candidates.n_inputs)
     if device is not None:
-        surrogate.use_device(device)
+        surrogate.use_device(str(device) if isinstance(device, torch.device) else device)
     surrogate.use_folder(campaign.path, read_only=not campaign.is_writable)
     parts = {
         name: tensors[f"validation.{name}"].numpy() for name in Validation._fields if f"validation.{name}" in tensors

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
+from lobal.core.interrupts import prepare_optimisers
 from lobal.mixture.adam.objective import elbo, expert_shares, mixture_squared_error
 from lobal.mixture.adam.responses import Responses, Rows, SparseResponses
 from lobal.mixture.adam.settings import AdamSettings
@@ -107,6 +108,7 @@ class Trainer:
             ([gate.means], eta_H * eta_G * eta),
         ]
         groups = [{"params": leaves, "lr": rate, "base": rate} for leaves, rate in self._groups if leaves]
+        prepare_optimisers()
         self._optimiser = torch.optim.Adam(groups, fused=True)
         self._best = self._state()
 

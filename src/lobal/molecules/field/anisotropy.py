@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
+from lobal.core.interrupts import prepare_optimisers
 from lobal.molecules.field.directions import ShapeDirections
 from lobal.molecules.field.expert import label_factor
 from lobal.molecules.field.kernel import MolecularKernel, covariance_along
@@ -172,6 +173,7 @@ def _minimised(
     number = int(kinds.max()) + 1
     reached = ((first - centre) / REACH).clamp(-0.9, 0.9).atanh()
     theta = torch.empty_like(first[:number]).index_copy_(0, kinds, REACH * reached).requires_grad_()
+    prepare_optimisers()
     optimiser = torch.optim.LBFGS(
         [theta],
         max_iter=MOST_ITERATIONS,
