@@ -9,7 +9,7 @@ import numpy as np
 from docs.records import RESULTS, markdown, mean, record
 from experiments.malonaldehyde_spread import ARMS, RANDOM
 from experiments.peers.calibration import cases, parts
-from experiments.peers.campaigns import HALVES, finished
+from experiments.peers.campaigns import finished
 from experiments.peers.report import RANGES, header, table
 from experiments.repetitions import Result, mean_and_error
 
@@ -37,8 +37,8 @@ def _peers_calibration() -> str:
     """How often measured savings lie within the stated errors of the expected ones."""
     rows = [
         [half, name, str(len(each)), *(f"{np.mean([case.is_covered(k) for case in each]):.0%}" for k in (1.0, 2.0))]
-        for half in HALVES
-        for name, each in parts(cases(finished(RESULTS / BEFORE), half)).items()
+        for half, source in {"decision": BEFORE, "report": PRESENT}.items()
+        for name, each in parts(cases(finished(RESULTS / source), half)).items()
     ]
     return markdown(["half", "share", "cases", "within one standard error", "within two"], rows)
 
@@ -85,11 +85,9 @@ def _doppler_arms(arms: dict[str, str], sizes: Sequence[int]) -> str:
 
 
 PEERS: dict[str, Callable[[], str]] = {
-    "peers report": partial(_peers, PRESENT, "report", ["few"]),
+    "peers report": partial(_peers, PRESENT, "report", RANGES),
     "peers decision": partial(_peers, PRESENT, "decision", ["few"]),
     "peers simulators": partial(_peers, PRESENT, "simulators", ["few"]),
-    "peers report, before": partial(_peers, BEFORE, "report", RANGES),
-    "peers report, before, many": partial(_peers, BEFORE, "report", ["many"]),
     "peers decision, before": partial(_peers, BEFORE, "decision", RANGES),
     "peers calibration": _peers_calibration,
     "malonaldehyde spread": partial(_malonaldehyde_spread, SPREAD_RECORDS, BY_RANDOM),

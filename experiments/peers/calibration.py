@@ -4,7 +4,7 @@ Expected is what the learner says before it asks for the labels that double thei
 same number have then saved against points spread with constant complexity: with errors e, and e_0 of constant
 complexity, which fall like n^-r, rho = (e / e_0)^(1 / r) of the labels reach the same error.
 
-python -m experiments peers_calibration docs/results/peers_spread.jsonl \
+python -m experiments peers_calibration docs/results/peers.jsonl \
     --figure docs/results/figures/peers_calibration.png
 """
 
@@ -159,4 +159,4 @@ def main(
                     share = np.mean([case.is_covered(k) for case in part])
                     print(f"{half} half, {name}: within {k:g} standard errors in {share:.0%} of {len(part)} cases")
     if figure is not None:
-        save_figure(calibration_figure(found), figure)
+        save_figure(calibration_figure({half: each for half, each in found.items() if each}), figure)

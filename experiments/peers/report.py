@@ -1,6 +1,6 @@
 """Tables and learning curves of the comparison, from its record.
 
-python -m experiments peers_report docs/results/peers_spread.jsonl --figure docs/results/figures/peers.png
+python -m experiments peers_report docs/results/peers.jsonl --figure docs/results/figures/peers.png
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ RANGES = ("many", "few")  # of sizes, as tables have them
 HINDSIGHT = "the best of these in hindsight"
 SEVERAL = 3  # strategies at least of which the best is shown
 Record = Mapping[Task, Mapping[str, Any]]
-COLOURS = ("#000000", *LINES, "#E69F00", "#56B4E9", "#999999")  # random labels are black
+COLOURS = ("#000000", *LINES, "#E69F00", "#56B4E9", "#999999", "#B8860B")  # random labels are black
 
 
 class Ratio(NamedTuple):
@@ -120,18 +120,23 @@ def header(ranges: Sequence[str] = RANGES) -> list[str]:
     return ["strategy", *(f"{judge}, {SIZES[each][0]}-{SIZES[each][-1]}" for each in ranges for judge in JUDGES)]
 
 
+def whole_strategies(record: Record, problems: Sequence[str], sizes: str) -> list[str]:
+    """The strategies that have campaigns on all problems, without random labels."""
+    measured = {task[:3] for task in record}
+    return [name for name in strategies_of(record) if {(each, name, sizes) for each in problems} <= measured]
+
+
 def curves_figure(record: Record, problems: Sequence[str], sizes: str, judge: str = "mixture") -> Figure:
-    """Learning curves, one panel a problem."""
+    """Learning curves of the strategies that all problems have, one panel a problem."""
     columns = 4
     rows = -(-len(problems) // columns)
     figure = Figure(figsize=(3.1 * columns, 2.5 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, problem in zip(panels, problems, strict=False):
-        for strategy, colour in zip([RANDOM, *strategies_of(record)], COLOURS, strict=False):
+        for strategy, colour in zip([RANDOM, *whole_strategies(record, problems, sizes)], COLOURS, strict=False):
             runs = [record[task] for task in record if task[:3] == (problem, strategy, sizes)]
-            if runs:
-                errors = np.array([run["errors"][judge]["rmse"] for run in runs])
-                draw_curve(axes, Curve(runs[0]["n"], errors), color=colour, label=strategy)
+            errors = np.array([run["errors"][judge]["rmse"] for run in runs])
+            draw_curve(axes, Curve(runs[0]["n"], errors), color=colour, label=strategy)
         axes.set(xscale="log", yscale="log", title=problem)
         axes.set_xticks(SIZES[sizes], labels=[str(n) for n in SIZES[sizes]], minor=False)
         axes.minorticks_off()
