@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
@@ -29,6 +29,7 @@ BILINEAR = Shape(power=4.0, emphasis=4.0 / DIMENSION)
 FIRST_SIZE = 128  # labels before the model is fitted first
 # Widths of the window in which the amplitude is measured, in local bandwidths; the first is the one that is reported.
 WINDOWS = (0.5, 1.0)
+CURVED = 0.1  # share of the square in which cells are counted: that with the greatest second derivatives
 STEPS = 12  # widths between the least and the greatest window for which variances are computed
 
 Raster: TypeAlias = Float[ndarray, "rows columns"]
@@ -94,6 +95,16 @@ def densities(model: Learned) -> dict[str, Raster]:
         found[f"superior_amplitude_{window:g}"] = superior(LFC, q)
         found[f"bilinear_amplitude_{window:g}"] = bilinear(LFC, q)
     return found | {"model_curvature": np.cbrt(squared_curvature(model.prediction))}
+
+
+def best_density(field: Field) -> Raster:
+    """|(f_xx, f_yy)|^(2/3) of the field itself, the density of cells that labels are to find."""
+    return np.cbrt(squared_curvature(field(lattice(SIDE)).reshape(SIDE, SIDE)))
+
+
+def most_curved(density: Raster) -> Bool[ndarray, "rows columns"]:
+    """The tenth of the square with the greatest density."""
+    return np.asarray(density >= np.quantile(density, 1.0 - CURVED))
 
 
 def superior(LFC: Raster, test_density: Raster) -> Raster:

@@ -27,7 +27,7 @@ def picture_of(settings: MeshSettings, record: dict[str, Any], seed: int) -> Pic
     n = nearest(LABELS, [entry["n"] for entry in record["summary"] if entry["n"] > 0])
     cells = nearest(CELLS, settings.budgets)
     simulated = load_cells(settings.data)
-    field = Field(simulated)
+    field = Field(simulated, is_cubic=settings.is_cubic)
     model = learned(simulated, field, n, seed)
     found = densities(model)
     indicators: dict[str, Indicator] = {
