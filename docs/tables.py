@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from docs.calibration_tables import CALIBRATION
+from docs.mesh_tables import MESH
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
@@ -366,6 +367,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **CALIBRATION,
     **REPRODUCTION,
     **SIMULATOR,
+    **MESH,
     **SAMPLE_SIZES,
     "local polynomials": _local_polynomials,
     "inducing density": _inducing_density,

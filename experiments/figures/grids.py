@@ -68,7 +68,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
         axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="lower left")
 
 
 def _edges(grid: Grid) -> Float[ndarray, "n 5 2"]:
