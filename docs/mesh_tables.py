@@ -49,9 +49,7 @@ def _relative(names: dict[str, str], labels: Sequence[str]) -> str:
 def _curved() -> str:
     entries: dict[int, Any] = {entry["n"]: entry for entry in record("mesh")["summary"]}
     column = f"{{}}_curved_{CELLS}"
-    rows = [
-        [LEARNED[name], *(mean(entries[int(n)][column.format(name)], ".2f") for n in _labels())] for name in SHOWN
-    ]
+    rows = [[LEARNED[name], *(mean(entries[int(n)][column.format(name)], ".2f") for n in _labels())] for name in SHOWN]
     return markdown(["cells split by", *(f"{n} labels" for n in _labels())], rows)
 
 

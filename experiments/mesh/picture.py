@@ -16,7 +16,7 @@ LABELS, CELLS = 512, 1024  # of the grids that are shown, or the nearest that th
 CURVES = {
     "superior": "superior density",
     "isotropic_superior": "superior density, isotropic",
-    "isotropic_bilinear": "LFC^(2/3), isotropic",
+    "superior_amplitude_0.5": "superior density with amplitude",
     GRADIENT: "gradient",
     CURVATURE: "second derivatives",
     "error": "true error (unknown in practice)",
