@@ -5,7 +5,7 @@ those of the smallest bandwidth, which are the most, is compared with the number
 at random from the labels or spread by sqrt(p LFC). The paper finds that the greedy choice saves almost no points, that
 their number is about proportional to 1 / sigma, and that they are uniformly distributed.
 
-python -m experiments greedy_points --scale quick --into docs/results --seeds 1
+python -m experiments greedy_points --scale quick --into docs/results
 """
 
 from collections.abc import Sequence
