@@ -9,6 +9,7 @@ import numpy as np
 
 from docs.calibration_tables import CALIBRATION
 from docs.gate_tables import GATE_DERIVED, GATE_TABLES
+from docs.mesh_tables import MESH
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
 from docs.reproduction_tables import REPRODUCTION, REPRODUCTION_DERIVED
@@ -368,6 +369,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **CALIBRATION,
     **REPRODUCTION,
     **SIMULATOR,
+    **MESH,
     **SAMPLE_SIZES,
     **GATE_TABLES,
     "local polynomials": _local_polynomials,

@@ -37,7 +37,7 @@ from lobal.mixture.analytic.training import fit_gate
 from lobal.mixture.gate import Gate, gated_mean
 from lobal.report.figures import save_figure
 
-THRESHOLDS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # epsilon_J
+THRESHOLDS = (3.0, 2.5, 2.0, 1.5, 1.0, 0.1)  # epsilon_J
 SIZES = "32,64,128,256,512,1024"
 SHARED = ("drawn", "geometric")  # choices of points that all experts share
 GROWTH = 8  # of the campaign

@@ -267,7 +267,8 @@ EXPERIMENTS = {
     "mesh": Experiment(
         "experiments.mesh.comparison:main",
         "grids of a flow: by local complexity, as solvers do, uniform",
-        commands="mesh {data}/thermal_cavity_098.npz {options} --output {folder}/mesh.json",
+        commands="mesh {data}/thermal_cavity_098.npz {options} --output {folder}/mesh.json "
+        "--figure {folder}/figures/mesh.png",
         smoke="--budgets 64,128 --labels 32 --seeds 1",
         quick="--seeds 1",
         paper="--seeds 5",

@@ -46,7 +46,7 @@ def grids_figure(picture: Picture) -> Figure:
     shown = above[1].imshow(picture.complexity, origin="lower", extent=SQUARE, cmap="magma", norm=LogNorm())
     figure.colorbar(shown, ax=above[1], label="local complexity, 1 / bandwidth²", shrink=0.85)
     above[1].plot(*picture.labelled.T, ".", color="white", markersize=2.0)
-    above[1].set_title(f"local complexity and its {len(picture.labelled)} labels")
+    above[1].set_title(f"local complexity, isotropic model, {len(picture.labelled)} labels")
     _draw_curves(above[2], picture.curves)
     for axes, (title, grid) in zip(below, picture.grids.items(), strict=True):
         axes.add_collection(LineCollection(list(_edges(grid)), colors="0.25", linewidths=0.4))
@@ -68,7 +68,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
         axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
 
 def _edges(grid: Grid) -> Float[ndarray, "n 5 2"]:

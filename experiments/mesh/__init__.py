@@ -1,6 +1,6 @@
 """Grids of a field in the unit square: where cells are worth having, by local complexity and as flow solvers decide it.
 
-Start with `comparison.py`; the worked example is docs/mesh_refinement.md.
+Start with `comparison.py`; the worked example is docs/mesh.md.
 
 - `field.py`: a field given at the cells of a simulation, and the interpolation error of a grid
 - `quad_tree.py`: grids of squares of different sizes, refined under a budget of cells

@@ -2,7 +2,7 @@
 
 Every grid begins with 8 x 8 cells and is refined until it has as many cells as the budget allows. The field at the
 corners of a cell is interpolated in it, and the error is the root mean square over the square. `relative_cells` is the
-number of cells of a grid over that of a uniform grid with the same error.
+number of cells of a grid over that of a uniform grid with the same error, and `with_labels` counts the labels, too.
 
 OMP_NUM_THREADS=1 python -m experiments mesh $LOBAL_DATA/thermal_cavity_098.npz --output docs/results/mesh.json
 """
@@ -19,11 +19,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from experiments.figures.grids import grids_figure
-from experiments.mesh.densities import WINDOWS, densities, learned
+from experiments.mesh.densities import WINDOWS, best_density, densities, learned, most_curved
 from experiments.mesh.field import Field, Reference, load_cells
 from experiments.mesh.indicators import by_curvature, by_density, by_error, by_gradient
 from experiments.mesh.picture import picture_of
-from experiments.mesh.quad_tree import SHARE, Indicator, n_cells
+from experiments.mesh.quad_tree import SHARE, Indicator, n_cells, share_of_cells
 from experiments.mesh.settings import (
     BUDGETS,
     CURVATURE_POWERS,
@@ -41,17 +41,20 @@ from lobal.report.figures import save_figure
 
 
 def solver_indicators(field: Field, reference: Reference) -> dict[str, Indicator]:
-    """What solvers know, by name, and the error itself, which nobody knows."""
+    """What solvers know, by name, and what nobody knows: the best density of cells and the error itself."""
     gradients = {f"gradient_{power:g}": by_gradient(field, power) for power in GRADIENT_POWERS}
     curvatures = {f"curvature_{power:g}": by_curvature(field, power) for power in CURVATURE_POWERS}
-    return gradients | curvatures | {"error": by_error(reference)}
+    return gradients | curvatures | {"best_density": by_density(best_density(field)), "error": by_error(reference)}
 
 
 def run(n: int, seed: int, *, settings: MeshSettings) -> Result:
-    """Cells and errors of grids in columns such as "superior_rmse_512", by n labels; without labels by the field."""
+    """Cells and errors of grids in columns such as "superior_rmse_512", by n labels; without labels by the field.
+
+    "superior_curved_512" is the share of the cells in the tenth of the square where the field is most curved.
+    """
     cells = load_cells(settings.data)
     field = Field(cells, is_cubic=settings.is_cubic)
-    reference = Reference(field, n=settings.points)
+    reference, curved = Reference(field, n=settings.points), most_curved(best_density(field))
     result: Result = {"n": n, "seed": seed}
     if n == 0:
         indicators = solver_indicators(field, reference)
@@ -62,22 +65,25 @@ def run(n: int, seed: int, *, settings: MeshSettings) -> Result:
     for name, indicator in indicators.items():
         for budget, grid in settings.grids(indicator):
             result |= {f"{name}_cells_{budget}": n_cells(grid), f"{name}_rmse_{budget}": reference.rmse(grid)}
+            result[f"{name}_curved_{budget}"] = share_of_cells(grid, curved)
     return result
 
 
 def uniform_cells(result: Result, rmse: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
     """The cells of uniform grids with these errors, interpolated between logarithms.
 
-    An error counts if no coarser uniform grid has a smaller one.
+    A uniform grid counts if no coarser one has an error as small.
 
     Raises:
         ValueError: an error is smaller or greater than that of all uniform grids.
     """
-    errors = np.minimum.accumulate([result[f"uniform_rmse_{side}"] for side in UNIFORM_SIDES])
+    measured = np.array([result[f"uniform_rmse_{side}"] for side in UNIFORM_SIDES])
+    least = np.minimum.accumulate(measured)
+    counts = np.append(True, least[1:] < least[:-1])
+    errors, sides = measured[counts], np.array(UNIFORM_SIDES)[counts]
     if rmse.min() < errors[-1] or rmse.max() > errors[0]:
         raise ValueError(f"errors must lie between {errors[-1]:.3g} and {errors[0]:.3g}, those of uniform grids")
-    cells = 2.0 * np.log(UNIFORM_SIDES)
-    return np.asarray(np.exp(np.interp(-np.log(rmse), -np.log(errors), cells)))
+    return np.asarray(np.exp(np.interp(-np.log(rmse), -np.log(errors), 2.0 * np.log(sides))))
 
 
 def conclusion(results: Sequence[Result], *, budgets: Sequence[int]) -> dict[str, Any]:

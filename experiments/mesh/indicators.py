@@ -1,7 +1,8 @@
 """Which cells of a grid to split first: by a density of cells, or by the field itself as flow solvers do it.
 
 The solvers' indicators see the field at the corners of the present cells only. They are multiplied by a power of the
-side of the cell, and `comparison.py` takes for each the power that is best on other grids of the flow.
+side of the cell. With the powers d/2 + 1 of the gradient and d/2 + 2 of second derivatives they are, up to a factor,
+the root of the squared error integrated over the cell: of a function interpolated by constants, and bilinearly.
 """
 
 import numpy as np
@@ -29,7 +30,11 @@ def by_density(density: Float[ndarray, "k k"]) -> Indicator:
 
 
 def by_gradient(function: Function, power: float) -> Indicator:
-    """|grad f| side^power; with power 1 the change of the function across the cell."""
+    """|grad f| side^power; with power 1 the change of the function across the cell.
+
+    With power 2 the root of a cell's squared error integrated over its area, up to a factor, if a constant stands for
+    the function there.
+    """
 
     def indicator(grid: Grid) -> Float[ndarray, " n"]:
         patches = leaf_patches(leaves_of(grid), function)

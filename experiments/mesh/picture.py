@@ -15,7 +15,8 @@ SIDE = 512  # points a side of the picture of the field
 LABELS, CELLS = 512, 1024  # of the grids that are shown, or the nearest that the record has
 CURVES = {
     "superior": "superior density",
-    "bilinear_amplitude_0.5": "complexity and amplitude",
+    "isotropic_superior": "superior density, isotropic",
+    "superior_amplitude_0.5": "superior density with amplitude",
     GRADIENT: "gradient",
     CURVATURE: "second derivatives",
     "error": "true error (unknown in practice)",
@@ -27,18 +28,18 @@ def picture_of(settings: MeshSettings, record: dict[str, Any], seed: int) -> Pic
     n = nearest(LABELS, [entry["n"] for entry in record["summary"] if entry["n"] > 0])
     cells = nearest(CELLS, settings.budgets)
     simulated = load_cells(settings.data)
-    field = Field(simulated)
-    model = learned(simulated, field, n, seed)
-    found = densities(model)
+    field = Field(simulated, is_cubic=settings.is_cubic)
+    labels = learned(simulated, field, n, seed)
+    found = densities(labels)
     indicators: dict[str, Indicator] = {
-        CURVES[name]: by_density(found[name]) for name in ("superior", "bilinear_amplitude_0.5")
+        CURVES[name]: by_density(found[name]) for name in ("superior", "isotropic_superior")
     }
     indicators[CURVES[GRADIENT]] = by_gradient(field, float(GRADIENT.rsplit("_", 1)[1]))
     first = uniform_grid(FIRST_LEVEL, deepest=DEEPEST)
     return Picture(
         field(lattice(SIDE)).reshape(SIDE, SIDE),
-        complexity(model.bandwidth),
-        model.labelled,
+        complexity(labels.isotropic.bandwidth),
+        labels.labelled,
         {title: refined(first, indicator, cells) for title, indicator in indicators.items()},
         curves_of(record, settings.budgets, n),
     )

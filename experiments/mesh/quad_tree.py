@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 Grid: TypeAlias = Int[ndarray, "R R"]
@@ -67,6 +67,14 @@ def leaves_of(grid: Grid) -> Leaves:
 def n_cells(grid: Grid) -> int:
     """The number of leaf cells; each square of the finest lattice counts by its share of its cell."""
     return round(float((4.0 ** (grid - deepest_level(grid))).sum()))
+
+
+def share_of_cells(grid: Grid, region: Bool[ndarray, "k k"]) -> float:
+    """The share of the leaf cells that lies in a region of the squares of a lattice, the finest or a coarser one."""
+    factor = len(grid) // len(region)
+    fine = np.kron(region, np.ones((factor, factor), dtype=bool))
+    number = 4.0 ** (grid - deepest_level(grid))
+    return float(number[fine].sum() / number.sum())
 
 
 def split(grid: Grid, chosen: Int[ndarray, " k"]) -> Grid:

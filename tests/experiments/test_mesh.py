@@ -9,7 +9,16 @@ import pytest
 
 from experiments.mesh import comparison, densities
 from experiments.mesh.comparison import conclusion, run, uniform_cells
-from experiments.mesh.densities import Learned, bilinear, complexity, sizes_up_to, squared_amplitude, superior
+from experiments.mesh.densities import (
+    Estimate,
+    best_density,
+    bilinear,
+    complexity,
+    most_curved,
+    sizes_up_to,
+    squared_amplitude,
+    superior,
+)
 from experiments.mesh.field import Cells, Field, lattice, load_cells
 from experiments.mesh.settings import MeshSettings
 from experiments.repetitions import Result
@@ -72,6 +81,8 @@ def test_cells_that_leave_out_a_part_of_the_square_are_refused() -> None:
 def test_densities_are_the_powers_of_the_derivation(rng: np.random.Generator) -> None:
     LFC, q = rng.lognormal(size=(2, 8, 8))
     np.testing.assert_allclose(superior(LFC, q), np.sqrt(LFC * q))
+    np.testing.assert_allclose(superior(LFC), np.sqrt(LFC))
+    np.testing.assert_allclose(bilinear(LFC), np.cbrt(LFC**2))
     np.testing.assert_allclose(bilinear(LFC, q), np.cbrt(q * LFC**2))
 
 
@@ -90,7 +101,7 @@ def test_the_amplitude_is_that_of_a_wave_whatever_its_length() -> None:
     x = (np.arange(128) + 0.5) / 128
     wave = np.where(x < 0.5, 3.0 * np.sin(100.0 * x), np.sin(200.0 * x))
     sigma, wave = np.broadcast_arrays(np.where(x < 0.5, 0.04, 0.02), np.tile(wave, (128, 1)))
-    model = Learned(sigma, wave, sigma, lattice(4))
+    model = Estimate(sigma, wave)
     found = squared_amplitude(model, 1.0)
     assert found[:, 32].mean() == pytest.approx(4.5, rel=0.1)
     assert found[:, 96].mean() == pytest.approx(0.5, rel=0.1)
@@ -105,6 +116,16 @@ def test_curvature_is_that_of_a_parabola_up_to_the_edges() -> None:
     np.testing.assert_allclose(densities.squared_curvature(1.5 * x**2 + 2.0 * y**2), 25.0)
 
 
+def test_the_best_density_is_that_of_least_error_and_its_greatest_tenth_is_most_curved(path: Path) -> None:
+    density = best_density(Field(load_cells(path), is_cubic=True))
+    assert density.shape == (densities.SIDE, densities.SIDE)
+    curved = most_curved(density)
+    assert curved.mean() == pytest.approx(0.1, abs=0.01)
+    assert density[curved].min() >= density[~curved].max()
+    front = np.abs(lattice(densities.SIDE)[:, 0].reshape(density.shape) - 0.3)
+    assert front[curved].max() < 0.2
+
+
 def test_models_are_fitted_at_doubled_numbers_of_labels() -> None:
     assert sizes_up_to(512) == [128, 256, 512]
     assert sizes_up_to(200) == [200]
@@ -115,6 +136,15 @@ def test_uniform_grids_have_as_many_cells_as_their_error_says() -> None:
     np.testing.assert_allclose(uniform_cells(uniform, np.array([1e-2, 1e-3])), [100.0, 1000.0])
     with pytest.raises(ValueError, match="those of uniform grids"):
         uniform_cells(uniform, np.array([1e-9]))
+
+
+def test_a_uniform_grid_that_is_no_better_than_a_coarser_one_does_not_count() -> None:
+    uniform = made_up(0, 0, ())
+    sides = comparison.UNIFORM_SIDES
+    uniform |= {f"uniform_rmse_{side}": 1.0 / sides[4] ** 2 for side in sides[5:8]}
+    np.testing.assert_allclose(uniform_cells(uniform, np.array([1.0 / sides[4] ** 2])), sides[4] ** 2)
+    between = uniform_cells(uniform, np.array([1.0 / (sides[4] * sides[8])]))
+    np.testing.assert_allclose(between, sides[4] * sides[8])
 
 
 def test_relative_cells_have_a_standard_error_over_seeds() -> None:
@@ -130,7 +160,7 @@ def test_every_grid_of_labels_stays_within_its_budget(path: Path, monkeypatch: p
     monkeypatch.setattr(densities, "SIDE", 32)
     result = run(40, 0, settings=small(path))
     names = [name for name in result if "_cells_" in name]
-    assert len(names) == 2 * 8
+    assert len(names) == 2 * 15
     assert all(0.8 * int(name.rsplit("_", 1)[1]) < result[name] <= int(name.rsplit("_", 1)[1]) for name in names)
     assert all(0.0 < result[name.replace("cells", "rmse")] < math.inf for name in names)
 

@@ -3,7 +3,7 @@ import pytest
 
 from experiments.mesh.field import Patches, Points, Reference, lattice, leaf_patches
 from experiments.mesh.indicators import by_curvature, by_density, by_error, by_gradient
-from experiments.mesh.quad_tree import Grid, balanced, leaves_of, n_cells, refined, split, uniform_grid
+from experiments.mesh.quad_tree import Grid, balanced, leaves_of, n_cells, refined, share_of_cells, split, uniform_grid
 
 DEEPEST = 6
 
@@ -26,6 +26,15 @@ def steps(grid: Grid) -> int:
 def random_grid(rng: np.random.Generator) -> Grid:
     density = rng.lognormal(sigma=2.0, size=(16, 16))
     return refined(uniform_grid(1, deepest=DEEPEST), by_density(density), 300)
+
+
+def test_the_share_of_cells_in_a_region_counts_leaves(random_grid: Grid) -> None:
+    leaves = leaves_of(random_grid)
+    region = np.zeros((2, 2), dtype=bool)
+    region[1, 0] = True
+    inside = (leaves.corner[:, 0] < 0.5) & (leaves.corner[:, 1] >= 0.5)
+    assert share_of_cells(random_grid, region) == pytest.approx(inside.mean())
+    assert share_of_cells(random_grid, ~region) == pytest.approx(1.0 - inside.mean())
 
 
 def test_leaf_cells_tile_the_square(random_grid: Grid) -> None:
