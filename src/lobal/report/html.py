@@ -62,7 +62,7 @@ MAP_CAPTION = (
 )
 EVEN_CAPTION = (
     "The two variables that the prediction depends on most; dots are candidates. The local complexity hardly varies so "
-    "far: labels are about as useful everywhere."
+    "far: it favours no place."
 )
 CURVE_CAPTION = (
     "The error of every model so far, noise of the labels included; the band is one standard error, if known."
