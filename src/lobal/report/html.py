@@ -170,7 +170,8 @@ class Page:
         yield facts_block({topic: " ".join(found) for topic, found in summary.topics(self.target).items() if found})
         if savings is not None and learner.fitted is not None:
             yield lead_block(f"measured against random labels: {savings.verdict()}")
-        yield from map(text_block, [*overview.practice(learner), *notes])
+        followed = overview.follows(learner) and learner.fitted is not None and is_even(self.landscape)
+        yield from map(text_block, [*overview.practice(learner), *[overview.EVEN] * followed, *notes])
         if learner.fitted is not None:
             yield details_block("How the expected savings are estimated", [text_block(overview.caution(learner))])
 
