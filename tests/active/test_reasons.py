@@ -111,3 +111,9 @@ def test_sentences_have_the_names_that_are_given(box: ActiveLearner, pool: Activ
 def test_vectors_are_shown_as_such(pool: ActiveLearner) -> None:
     reason = dataclasses.replace(pool.reasons()[0], prediction=(1.0, 2.0), interval=((0.0, 1.0), (2.0, 3.0)))
     assert "predicted (1, 2) (95% between (0, 1) and (2, 3))" in reason.sentence()
+    named = reason.sentence(outputs=["strength", "price"])
+    assert "predicted strength 1 (95% between 0 and 2), price 2 (95% between 1 and 3); nearest" in named
+    missing = dataclasses.replace(reason, prediction=(np.nan, 2.0), difference=(np.nan, 0.5))
+    sentence = missing.sentence(outputs=["strength", "price"])
+    assert "predicted price 2 (95% between 1 and 3); " in sentence
+    assert "differ by price 0.5" in sentence

@@ -1,9 +1,12 @@
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments import several_outputs
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_outputs_are_complex_in_different_places() -> None:
@@ -21,3 +24,11 @@ def test_errors_of_every_design_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
     several_outputs.main(tmp_path / "record.json", n=50, seeds=1)
     text = (tmp_path / "record.json").read_text()
     assert all(f'"{design}_design_worse"' in text for design in several_outputs.DESIGNS)
+
+
+def test_the_common_design_beats_random_points_for_both_outputs_and_single_designs_for_the_worse() -> None:
+    (record,) = json.loads((ROOT / "docs/results/several_outputs.json").read_text())["summary"]
+    error = {name: each["mean"] for name, each in record.items() if isinstance(each, dict)}
+    assert all(error[f"common_design_{output}"] < error[f"random_design_{output}"] for output in ("first", "second"))
+    others = (error[f"{design}_design_worse"] for design in ("first", "second"))
+    assert error["common_design_worse"] < min(others)

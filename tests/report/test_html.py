@@ -7,8 +7,9 @@ import pytest
 from lobal import ActiveLearner, MixtureRegressor, Pool
 from lobal.active.knowledge import TRUSTS, Knowledge
 from lobal.active.mixture_surrogate import FittedMixtureSurrogate
-from lobal.report.html import campaign_report
-from lobal.report.overview import PRACTICE
+from lobal.report import html as page_module
+from lobal.report.html import EVEN_CAPTION, MAP_CAPTION, campaign_report
+from lobal.report.overview import EVEN, PRACTICE
 from lobal.report.savings import relative_sample_sizes
 from lobal.report.variables import Variable
 from tests.report.outline import Outline
@@ -115,6 +116,19 @@ def test_a_report_says_how_far_the_local_complexity_is_followed(
     monkeypatch.setattr(Knowledge, "trust", trust)
     page = report_of(1, tmp_path)
     assert [each for each, sentence in PRACTICE.items() if sentence in page] == [trust]
+    assert EVEN not in page
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_complexity_that_hardly_varies_is_said_to_be_so(
+    trust: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Knowledge, "trust", trust)
+    monkeypatch.setattr(page_module, "is_even", lambda _: True)
+    page = report_of(2, tmp_path)
+    assert (EVEN in page) == (trust > 0.0)
+    assert EVEN_CAPTION in page
+    assert MAP_CAPTION not in page
 
 
 def test_a_report_blames_no_errors_for_what_was_set(tmp_path: Path) -> None:

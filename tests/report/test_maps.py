@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 
-from lobal.report.maps import complexity_map, labels_map, map_figures, named_pairs, telling_pairs
+from lobal.report.maps import complexity_map, is_even, labels_map, map_figures, named_pairs, telling_pairs
 from lobal.report.variables import Variable
 from tests.report.setting import invented_landscape
 
@@ -58,6 +58,8 @@ def test_maps_can_be_drawn_of_columns_that_do_not_vary() -> None:
 def test_where_the_complexity_hardly_varies_the_prediction_counts() -> None:
     place = replace(invented_landscape(3, n=2000), complexity=np.linspace(1.0, 1.05, 2000))
     assert telling_pairs(place)[0][0].name == "column 0"
+    assert is_even(place)
+    assert not is_even(invented_landscape(3, n=2000))
 
 
 def test_the_ticks_of_a_logarithmic_variable_are_those_of_its_values() -> None:

@@ -53,32 +53,37 @@ class Reason:
     complexity: float | None  # local complexity, relative to its median over all candidates
     share: str | None  # of the batch: "check", "spread", "variance", "density" or "start"; none if nobody asked for it
 
-    def sentence(self, names: Sequence[str] | None = None) -> str:
+    def sentence(self, names: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> str:
         """The point and why; `names` are those of the candidates, or of the columns of a box."""
-        return f"{_named(self.point, names)}: {self.words(names)}"
+        return f"{_named(self.point, names)}: {self.words(names, outputs)}"
 
-    def words(self, names: Sequence[str] | None = None) -> str:
-        """Why, without the point."""
-        parts = [self._prediction(), self._nearest(names), self._between(), self._complexity()]
+    def words(self, names: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> str:
+        """Why, without the point; of several outputs with their names, if these are given."""
+        parts = [self._prediction(outputs), self._nearest(names, outputs), self._between(outputs), self._complexity()]
         known = [part for part in parts if part] + ([] if self.share is None else [SHARES[self.share]])
         return f"{'; '.join(known) or 'nothing is known about it yet'}."
 
-    def _prediction(self) -> str:
+    def _prediction(self, outputs: Sequence[str] | None) -> str:
         if self.prediction is None:
             return ""
-        within = "" if self.interval is None else f" ({PROBABILITY:.0%} between {_range(*self.interval)})"
-        return f"predicted {_shown(self.prediction)}{within}"
+        if outputs is not None and isinstance(self.prediction, tuple):
+            ends = [*zip(*self.interval, strict=True)] if self.interval is not None else [None] * len(outputs)
+            each = zip(outputs, self.prediction, ends, strict=True)
+            known = [f"{name} {_shown(value)}{_within(end)}" for name, value, end in each if np.isfinite(value)]
+            return f"predicted {', '.join(known)}" if known else ""
+        return f"predicted {_shown(self.prediction)}{_within(self.interval)}"
 
-    def _nearest(self, names: Sequence[str] | None) -> str:
+    def _nearest(self, names: Sequence[str] | None, outputs: Sequence[str] | None) -> str:
         if self.nearest is None:
             return ""
         named = _named(self.nearest.point, names)
-        return f"nearest label {_shown(self.nearest.label)} at {named}, distance {self.nearest.distance:.2g}"
+        label = _of_outputs(self.nearest.label, outputs)
+        return f"nearest label {label} at {named}, distance {self.nearest.distance:.2g}"
 
-    def _between(self) -> str:
+    def _between(self, outputs: Sequence[str] | None) -> str:
         if self.difference is None or not np.any(np.nan_to_num(self.difference)):
             return ""
-        return f"between two labels that differ by {_shown(self.difference)}"
+        return f"between two labels that differ by {_of_outputs(self.difference, outputs)}"
 
     def _complexity(self) -> str:
         if self.complexity is None:
@@ -220,5 +225,12 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - as above
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
 
-def _range(lower: Any, upper: Any) -> str:  # noqa: ANN401 - as above
-    return f"{_shown(lower)} and {_shown(upper)}"
+def _of_outputs(value: Any, outputs: Sequence[str] | None) -> str:  # noqa: ANN401 - as above
+    if outputs is None or not isinstance(value, tuple):
+        return _shown(value)
+    known = [(name, each) for name, each in zip(outputs, value, strict=True) if np.isfinite(each)]
+    return ", ".join(f"{name} {_shown(each)}" for name, each in known)
+
+
+def _within(interval: tuple[Any, Any] | None) -> str:
+    return "" if interval is None else f" ({PROBABILITY:.0%} between {_shown(interval[0])} and {_shown(interval[1])})"

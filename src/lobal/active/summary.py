@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import final
 
+import numpy as np
+
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.expected_savings import ExpectedSavings
 from lobal.active.knowledge import Knowledge
 from lobal.active.learning_curve import GAIN, SHARE, Trend, has_no_advantage, is_flat, learning_curve, trend
+from lobal.active.outputs import Curve
 from lobal.active.surrogate import FittedSurrogate
 
 UNKNOWN = "not known yet"
@@ -37,6 +40,7 @@ class Summary:
     # Error and its standard error by output, and the units of these, where there are several.
     outputs: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    labels_of: dict[str, int] = field(default_factory=dict)  # how many labels have each output
     method: str = LEAVE_ONE_OUT  # how the errors were found
 
     def sentences(self, target: str = "the label", unit: str = "") -> list[str]:
@@ -69,12 +73,14 @@ class Summary:
         waiting = f"{self.pending} pending"
         if self.pending_since is not None:
             waiting += f" since {self.pending_since:%Y-%m-%d %H:%M} UTC"
-        return f"{self.labels} label{'' if self.labels == 1 else 's'}, {waiting}, {self.failed} failed."
+        gaps = {*self.labels_of.values()} - {self.labels}
+        each = f" ({', '.join(f'{n} of {name}' for name, n in self.labels_of.items())})" if gaps else ""
+        return f"{self.labels} label{'' if self.labels == 1 else 's'}{each}, {waiting}, {self.failed} failed."
 
     def _errors(self, target: str, unit: str) -> Iterable[str]:
         if self.error is None:
             missing = max(0, SMALLEST_TRAINING_SET - self.labels)
-            more = f"; {missing} more labels are needed" if missing else ""
+            more = f"; {missing} more label{' is' if missing == 1 else 's are'} needed" if missing else ""
             return [f"The error of predictions of {target} is {UNKNOWN}{more}."]
         errors = self.outputs or {target: (self.error, self.error_standard_error)}
         units = self.units if self.outputs else {target: unit}
@@ -141,8 +147,18 @@ def summary_of(state: CampaignState, known: Knowledge, since: Sequence[datetime 
         has_no_advantage=has_no_advantage(savings),
         outputs={} if fitted is None else fitted.output_errors,
         units=state.candidates.output_units,
+        labels_of=_labels_of(state),
         method=VALIDATION if state.setup.validation is not None else _method(fitted),
     )
+
+
+def _labels_of(state: CampaignState) -> dict[str, int]:
+    """How many labels have each output, where there are several."""
+    outputs = state.candidates.outputs
+    if outputs is None or isinstance(outputs, Curve):
+        return {}
+    there = np.isfinite(state.observations().y.reshape(-1, len(outputs))).sum(axis=0).tolist()
+    return {output.name: n for output, n in zip(outputs, there, strict=True)}
 
 
 def _method(fitted: FittedSurrogate | None) -> str:

@@ -9,6 +9,7 @@ import typer
 from lobal import __version__
 from lobal.cli.campaign_app import campaign, run
 from lobal.cli.checks import (
+    TABLES,
     make_places,
     own_files,
     plain_errors,
@@ -214,4 +215,5 @@ def report(
         refuse_other_than_report("--output", page, force=force)
         make_places({"--output": page})
         campaign_report(ActiveLearner.read(campaign), page, title=f"Campaign {campaign.resolve().name}")
-    typer.echo(f"report in {page}")
+    hint = f"; `lobal campaign report {campaign}` names the labels" if (campaign / TABLES).is_file() else ""
+    typer.echo(f"report in {page}{hint}")

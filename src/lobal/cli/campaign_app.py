@@ -141,7 +141,8 @@ def tell(
     """Record labels, of points that were asked for or of any others, in any order.
 
     Rows are found by the identifier or by their inputs, rounded or not. Labels that are recorded already are left out,
-    so a table may grow from round to round. An empty cell is a label to come; **failed** says that there will be none.
+    so a table may grow from round to round. An empty cell is a label to come; **failed** says that there will be none,
+    as do the texts of **--failed**, given here or to **lobal campaign new**.
 
     Example: **lobal campaign tell hardness results.csv --failed cracked**
     """

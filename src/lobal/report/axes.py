@@ -30,9 +30,10 @@ def number_logarithmic(axis: Axis) -> None:
 
 def logarithmic_ticks(lower: float, upper: float) -> list[float]:
     """1, 2 and 5 of every decade; over more than two decades only 1; evenly spaced within a small part of a decade."""
-    subs = (1.0,) if upper > 100.0 * lower else (1.0, 2.0, 5.0)
-    logarithmic = np.outer(LogLocator().tick_values(lower, upper), subs).ravel()
-    for values in (logarithmic, MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(lower, upper)):
+    decades = LogLocator().tick_values(lower, upper)
+    logarithmic = [np.outer(decades, subs).ravel() for subs in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))]
+    even = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(lower, upper)
+    for values in (*logarithmic[0 if upper > 100.0 * lower else 2 :], even):
         ticks = [float(tick) for tick in values if lower <= tick <= upper]
         if len(ticks) >= FEWEST_TICKS:
             break
@@ -64,3 +65,5 @@ def name_axis(axes: Axes, which: str, variable: Variable) -> None:
     elif variable.logarithmic:
         set_scale("log")
         number_logarithmic(axis)
+    elif variable.is_whole:
+        axis.set_major_locator(MaxNLocator("auto", integer=True))

@@ -32,7 +32,7 @@ from lobal.report.campaign_figures import Landscape, landscape, training_histogr
 from lobal.report.error_curve import error_curve_figure, error_rounds
 from lobal.report.failures import failure_blocks
 from lobal.report.line import line_figures
-from lobal.report.maps import Pair, map_figures, named_pairs, telling_pairs
+from lobal.report.maps import Pair, is_even, map_figures, named_pairs, telling_pairs
 from lobal.report.model_sections import (
     Output,
     agreement_blocks,
@@ -57,8 +57,12 @@ HISTOGRAM_CAPTION = (
     "superior training density estimated from the labels so far."
 )
 MAP_CAPTION = (
-    "The two variables that the local complexity or, if it hardly varies, the prediction depends on most; "
-    "dots are candidates, and labels are most useful where complexity is bright."
+    "The two variables that the local complexity depends on most; dots are candidates, and labels are most useful "
+    "where complexity is bright."
+)
+EVEN_CAPTION = (
+    "The two variables that the prediction depends on most; dots are candidates. The local complexity hardly varies so "
+    "far: it favours no place."
 )
 CURVE_CAPTION = (
     "The error of every model so far, noise of the labels included; the band is one standard error, if known."
@@ -166,7 +170,8 @@ class Page:
         yield facts_block({topic: " ".join(found) for topic, found in summary.topics(self.target).items() if found})
         if savings is not None and learner.fitted is not None:
             yield lead_block(f"measured against random labels: {savings.verdict()}")
-        yield from map(text_block, [*overview.practice(learner), *notes])
+        followed = overview.follows(learner) and learner.fitted is not None and is_even(self.landscape)
+        yield from map(text_block, [*overview.practice(learner), *[overview.EVEN] * followed, *notes])
         if learner.fitted is not None:
             yield details_block("How the expected savings are estimated", [text_block(overview.caution(learner))])
 
@@ -210,7 +215,9 @@ class Page:
                     map_figures(self.landscape, pair), f"{pair[0].name} and {pair[1].name}, as asked for."
                 )
             first, *others = telling_pairs(self.landscape)
-            yield figures_block(map_figures(self.landscape, first), MAP_CAPTION)
+            yield figures_block(
+                map_figures(self.landscape, first), EVEN_CAPTION if is_even(self.landscape) else MAP_CAPTION
+            )
             for pair in others:
                 figures = map_figures(self.landscape, pair)
                 yield details_block(f"{pair[0].name} and {pair[1].name}", [figures_block(figures)])

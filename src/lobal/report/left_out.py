@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 from scipy.stats import norm
 
@@ -122,6 +123,7 @@ def ranks_figure(labels: LeftOut) -> Figure:
             height, color=TRUTH, linewidth=0.8, linestyle=":", label="chance, 2 std. err." if height > even else None
         )
     axes.set_ylim(top=1.3 * axes.get_ylim()[1])
+    axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.legend(frameon=False, fontsize="small", loc="upper left", ncols=2)
     axes.set(xlabel="place of the label in its prediction", ylabel="labels", xlim=(0, 1))
     axes.spines[["top", "right"]].set_visible(False)

@@ -29,12 +29,16 @@ def telling_pairs(landscape: Landscape) -> list[Pair]:
 
     Where the complexity hardly varies, the prediction counts instead.
     """
-    complexity = np.log(landscape.complexity)
-    is_even = np.ptp(np.quantile(complexity, [0.05, 0.95])) < np.log(HARDLY)
-    values = [*landscape.predictions.values()] if landscape.predictions and is_even else [complexity]
+    by_prediction = landscape.predictions and is_even(landscape)
+    values = [*landscape.predictions.values()] if by_prediction else [np.log(landscape.complexity)]
     order = telling_variables(landscape.variables, landscape.points, *values)
     chosen = [landscape.variables[j] for j in order[:MOST_MAPPED]]
     return list(combinations(chosen, 2))
+
+
+def is_even(landscape: Landscape) -> bool:
+    """Whether the complexity hardly varies over the candidates."""
+    return bool(np.ptp(np.quantile(np.log(landscape.complexity), [0.05, 0.95])) < np.log(HARDLY))
 
 
 def named_pairs(variables: Sequence[Variable], maps: Sequence[tuple[str, str]]) -> list[Pair]:

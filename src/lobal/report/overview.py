@@ -26,6 +26,7 @@ PRACTICE = {
     "that more or less of it pays.",
     1.0: "The last points follow the local complexity.",
 }
+EVEN = "The local complexity hardly varies so far, so that they are spread about evenly."
 AS_SET = "The last points were spread as if the target were equally complex everywhere, as the settings say."
 
 
@@ -50,3 +51,8 @@ def practice(learner: ActiveLearner) -> list[str]:
     if trust is None or learner.settings.exploration == 1.0:
         return []
     return [AS_SET if learner.settings.complexity == "constant" else PRACTICE[trust]]
+
+
+def follows(learner: ActiveLearner) -> bool:
+    """Whether the points of the last step follow the local complexity, all of it or half."""
+    return practice(learner) in ([PRACTICE[0.5]], [PRACTICE[1.0]])

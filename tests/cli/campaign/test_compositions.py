@@ -109,6 +109,29 @@ def test_a_corrected_label_of_a_weighed_composition_is_a_further_one_of_the_same
     assert counts() == (N + 1, 0, 0, N)
 
 
+def test_compositions_weighed_to_whole_numbers_that_are_told_twice_are_known() -> None:
+    write_results("results.csv", 0)
+    done("campaign", "tell", "m", "results.csv")
+    assert done("campaign", "tell", "m", "results.csv").endswith("results.csv: 0 labels recorded, 12 known already.")
+    assert counts() == (N, 0, 0, N)
+
+
+def test_an_own_composition_with_few_digits_is_no_rounded_one_of_another_own() -> None:
+    done("campaign", "tell", "m", "results.csv")
+    Path("own.csv").write_text("a,b,c,strength\n20.4,29.8,49.8,7\n")
+    done("campaign", "tell", "m", "own.csv")
+    Path("own.csv").write_text("a,b,c,strength\n20,30,50,8\n")
+    assert "Points that nobody asked for" in done("campaign", "tell", "m", "own.csv")
+    assert counts() == (N + 2, 0, 0, N + 2)
+
+
+def test_of_several_tables_one_that_breaks_the_constraint_leaves_the_others_unrecorded() -> None:
+    Path("wrong.csv").write_text("a,b,c,strength\n10,20,30,7\n")
+    message = refused("campaign", "tell", "m", "results.csv", "wrong.csv")
+    assert "begin with other constraints. Nothing was recorded, of the other files neither." in message
+    assert counts() == (0, N, 0, N)
+
+
 def test_a_failure_that_is_told_twice_is_one() -> None:
     write_results("results.csv", 1, last="failed")
     done("campaign", "tell", "m", "results.csv")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lobal import ActiveLearner
 from tests.cli.campaign.setting import call, done, refused, rows_of, said
 
 N = 60
@@ -209,6 +210,16 @@ def test_one_table_that_cannot_be_read_leaves_the_others_unrecorded() -> None:
 def test_more_points_than_there_are_cannot_be_asked_for() -> None:
     message = "61 points are asked for, but only 60 of the pool's 60 are left; ask for fewer or begin with a larger"
     assert message in refused("campaign", "ask", "p", 61)
+
+
+def test_while_another_process_works_on_a_campaign_it_is_only_read() -> None:
+    with ActiveLearner.load("p"):
+        message = refused("campaign", "tell", "p", "labels.csv")
+        assert "p" in message
+        assert "is in use" in message
+        assert done("campaign", "status", "p").startswith("0 labels, 0 pending, 0 failed.")
+        assert "0 rows in e.csv." in done("campaign", "export", "p", "--output", "e.csv")
+    assert "labels.csv: 20 labels recorded." in done("campaign", "tell", "p", "labels.csv")
 
 
 def test_nothing_can_be_undone_at_the_beginning() -> None:

@@ -101,7 +101,15 @@ def test_points_to_predict_beyond_the_bounds_are_named_by_line() -> None:
     Path("wanted.csv").write_text("u,v\n0.5,3\n0.5,1e6\n0.4,-9\n")
     message = refused("campaign", "predict", "p", "wanted.csv")
     assert "line 3, line 4 of wanted.csv: 'v' must lie between 0 and 59, got" in message
-    assert "leave such points out" in message
+    assert "leave such points out, or begin with wider bounds, in a --space (a pool alone has those of its" in message
+
+
+def test_all_columns_with_values_beyond_the_bounds_are_named() -> None:
+    Path("own.csv").write_text("u,v,y\n7,3,1.5\n0.5,1e6,2.5\n")
+    message = refused("campaign", "tell", "p", "own.csv")
+    assert "line 2 of own.csv: 'u' must lie between 0 and 0.983, got 7" in message
+    assert "line 3 of own.csv: 'v' must lie between 0 and 59, got 1000000" in message
+    assert message.rstrip(" ╯╰─").endswith("Nothing was recorded.")
 
 
 def test_predictions_have_digits_that_mean_something() -> None:
@@ -178,6 +186,42 @@ def test_constraints_may_name_columns_with_spaces_and_signs() -> None:
     notes = done("campaign", "new", "c", "--pool", "alloys.csv", "--space", "s.json", "--target", "y")
     n = sum(k + k * 7 % N > 60 for k in range(N))
     assert f"{n} rows of alloys.csv break a constraint and are left out. {N - n} candidates" in notes
+
+
+def test_one_label_that_is_missing_is_one() -> None:
+    write_labels("r.csv", {k: labels(k) for k in range(9)})
+    done("campaign", "tell", "p", "r.csv")
+    assert "The error of predictions of y is not known yet; 1 more label is needed." in done("campaign", "status", "p")
+
+
+def test_dates_among_the_inputs_are_called_so() -> None:
+    rows = [f"{k},{k % 28 + 1:02d}.{k // 28 + 1:02d}.2024" for k in range(N)]
+    Path("dated.csv").write_text("\n".join(["u,day", *rows]))
+    message = refused("campaign", "new", "c", "--pool", "dated.csv", "--target", "y", "--inputs", "u,day")
+    assert "column 'day' of dated.csv holds dates, which are no inputs; leave it out of --inputs, or add a" in message
+
+
+def test_the_report_of_python_names_that_of_the_command_line() -> None:
+    assert done("report", "p") == "report in p.html; `lobal campaign report p` names the labels"
+
+
+def test_a_space_may_be_given_to_a_program() -> None:
+    Path("s.json").write_text('{"variables": [{"type": "real", "name": "x", "lower": 0, "upper": 1}]}')
+    notes = done("campaign", "new", "c", "--space", "s.json", "--target", "y")
+    assert notes.endswith("points to label: lobal campaign ask c 20, or have a program label them: lobal run c")
+
+
+def test_outputs_that_are_missing_are_counted_and_named_in_reasons() -> None:
+    Path("s.json").write_text('{"variables": [{"type": "real", "name": "x", "lower": 0, "upper": 1}]}')
+    done("campaign", "new", "c", "--space", "s.json", "--target", "strength,price")
+    rows = [f"{k / 12},{'cracked' if k == 5 else math.sin(k)},{'' if k % 6 == 0 else k}" for k in range(12)]
+    Path("r.csv").write_text("\n".join(["x,strength,price", *rows]))
+    done("campaign", "tell", "c", "r.csv", "--failed", "cracked")
+    notes = done("campaign", "status", "c")
+    assert notes.startswith("12 labels (11 of strength, 10 of price), 0 pending, 0 failed.")
+    notes = done("campaign", "ask", "c", 3)
+    for words in ("predicted strength ", "), price ", "; nearest label strength ", "labels that differ by strength "):
+        assert words in notes
 
 
 def test_help_shows_commands_that_can_be_typed() -> None:

@@ -149,6 +149,20 @@ def test_a_program_that_always_fails_is_said_without_a_traceback() -> None:
     done(*run(3))
 
 
+def test_calls_that_fail_are_tried_again_as_often_as_is_said() -> None:
+    begin("pressure")
+    Path("seen").mkdir()
+    Path("simulate.py").write_text(
+        "import json, sys\nfrom pathlib import Path\npoint = json.load(open(sys.argv[1]))\n"
+        "seen = Path('seen', f\"{point['power']!r}\")\n"
+        "if not seen.exists():\n    seen.touch()\n    sys.exit('the licence server is busy')\n"
+        "json.dump({'pressure': 1.5}, open(sys.argv[2], 'w'))\n"
+    )
+    found = done(*run(4, "--retries", 1))
+    assert found.startswith("4 labels, 0 pending, 0 failed.")
+    assert calls() == (8, 4)
+
+
 def test_a_command_without_its_files_is_refused() -> None:
     begin()
     result = call("run", "s", "--command", "./simulate", "--labels", 3)

@@ -45,6 +45,17 @@ def test_semicolons_decimal_commas_and_encodings_are_found_and_said(encoding: st
     assert "Inputs: Glühzeit, Zinn. 24 candidates; campaign begun in c." in notes
 
 
+def test_compositions_with_decimal_commas_are_inputs_beside_whole_numbers() -> None:
+    parts = [(25.14 + k, 30.02 + k, 20.5 - k / 2, 24.34 - 1.5 * k) for k in range(N // 2)]
+    rows = [
+        ";".join([f"{part:.2f}".replace(".", ",") for part in four] + [str(900 + k)]) for k, four in enumerate(parts)
+    ]
+    write("pool.csv", "Fe;Cr;Ni;Mo;Grad", rows, "cp1252")
+    assert "Inputs: Fe, Cr, Ni, Mo, Grad. 12 candidates" in done(*NEW)
+    done("campaign", "ask", "c", 3)
+    assert all("," in row["Fe"] and row["HV"] == "" for row in rows_of("next.csv", ";"))
+
+
 def test_blank_rows_and_columns_at_the_end_are_left_out() -> None:
     write("pool.csv", "Probe;Kupfer;Zinn;;", [f"{row};;" for row in ALLOYS] + [";;;;", ";;;;"])
     assert "Inputs: Kupfer, Zinn. 24 candidates" in done(*NEW, "--id", "Probe")

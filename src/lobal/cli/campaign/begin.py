@@ -89,8 +89,10 @@ def begin(request: Beginning) -> list[str]:
     if left_out:
         notes = [*notes, f"{counted(left_out, 'row')} of {request.pool} break a constraint and are left out."]
     choice = "Any feasible point may be asked for" if is_box else counted(size, "candidate")
-    then = f"lobal campaign ask {shlex.quote(str(request.folder))} 20"
-    return [*notes, f"{choice}; campaign begun in {request.folder}.", f"Then ask for points to label: {then}"]
+    named = shlex.quote(str(request.folder))
+    then = f"Then ask for points to label: lobal campaign ask {named} 20"
+    program = f", or have a program label them: lobal run {named}" if is_box else ""
+    return [*notes, f"{choice}; campaign begun in {request.folder}.", f"{then}{program}"]
 
 
 def _check(request: Beginning) -> None:
@@ -198,6 +200,11 @@ def _levels(part: Table, name: str) -> ndarray:
 def _variable(name: str, column: ndarray, pool: Table) -> Variable:
     """A number between the smallest and the largest of the pool, or a category."""
     if column.dtype == object:
+        if holds_dates(pool, name):
+            raise ValueError(
+                f"column {name!r} of {pool.source} holds dates, which are no inputs; leave it out of --inputs, or add "
+                "a column of numbers, such as days"
+            )
         levels = sorted({*column.tolist()})
         if not 2 <= len(levels) <= MOST_LEVELS or "" in levels:
             raise ValueError(

@@ -192,10 +192,11 @@ class Opened:
             return columns, []
         codes, known = region.codes(columns), ledger.inputs(range(len(ledger.entries)))
         near = nearest_within(region, codes, known, SLACK)
-        pending = np.array(ledger.pending, dtype=np.int64)
-        others = np.flatnonzero(near < 0)
-        rounded = rounded_from(region, codes[others], known[pending])
-        near[others[rounded >= 0]] = pending[rounded[rounded >= 0]]
+        asked = [number for batch in ledger.batches for number in batch]  # others have the digits that people gave them
+        for numbers in (ledger.pending, asked):
+            among, others = np.array(numbers, dtype=np.int64), np.flatnonzero(near < 0)
+            rounded = rounded_from(region, codes[others], known[among])
+            near[others[rounded >= 0]] = among[rounded[rounded >= 0]]
         rows = np.flatnonzero(near >= 0)
         off = largest_differences(region, codes[rows], known[near[rows]])
         codes[rows] = known[near[rows]]
@@ -217,8 +218,9 @@ class Opened:
                 f"{meant(missing[0], [*part.columns])}; add the missing columns as `lobal campaign ask` writes them"
             )
         columns = {variable.name: _values(part, variable) for variable in self.candidates.region.variables}
-        for variable in self.candidates.region.variables:
-            _check_values(part, variable, columns[variable.name], self.row_name)
+        wrong = [_wrong(part, each, columns[each.name], self.row_name) for each in self.candidates.region.variables]
+        if any(wrong):
+            raise ValueError("; ".join(each for each in wrong if each))
         return columns
 
 
@@ -243,15 +245,21 @@ def _values(part: Table, variable: Variable) -> ndarray:
     return np.array([levels.get(each, each) for each in texts], dtype=object)
 
 
-def _check_values(part: Table, variable: Variable, values: ndarray, identifier: str | None) -> None:
-    """Raise a ValueError that names the rows whose values are none of a variable."""
+def _wrong(part: Table, variable: Variable, values: ndarray, identifier: str | None) -> str:
+    """What is wrong with the rows whose values are none of a variable, if there are any."""
     try:
         variable.codes(values)
     except ValueError as error:
         wrong = [
             part.place(row, identifier) for row in range(len(part)) if not _is_value(variable, values[row : row + 1])
         ]
-        raise ValueError(f"{some_of(wrong, between=', ')} of {part.source}: {error}") from error
+        whose = (
+            ""
+            if identifier is None or isinstance(variable, Categorical)
+            else ", in a --space (a pool alone has those of its rows)"
+        )
+        return f"{some_of(wrong, between=', ')} of {part.source}: {error}{whose}"
+    return ""
 
 
 def _is_value(variable: Variable, values: ndarray) -> bool:

@@ -29,25 +29,24 @@ def ask(folder: Path, n: int, output: Path) -> list[str]:
     If the table cannot be written, the points are not asked for.
     """
     with opened(folder) as campaign:
-        learner, notes = campaign.learner, _ask_notes(campaign)
+        learner, notes, targets = campaign.learner, _ask_notes(campaign), campaign.desk.targets
         batch = learner.ask(n)
         try:
             reasons = learner.reasons(batch)
             columns = campaign.identified(learner.history[-1].indices) | campaign.columns(batch)
-            columns |= {target: np.full(n, "", dtype=object) for target in campaign.desk.targets}
-            columns[unused(WHY, columns)] = np.array([reason.words() for reason in reasons], dtype=object)
+            columns |= {target: np.full(n, "", dtype=object) for target in targets}
+            columns[unused(WHY, columns)] = np.array([each.words(None, targets) for each in reasons], dtype=object)
             write_atomically(output, table_content(columns, output, campaign.desk.dialect))
         except Exception:
             learner.undo()
             raise
-        targets = " and ".join(campaign.desk.targets)
         words = shlex.join(["lobal", "campaign", "tell", str(folder), str(output)])
         return [
-            *(f"{place:3d}. {reason.sentence()}" for place, reason in enumerate(reasons, start=1)),
+            *(f"{place:3d}. {reason.sentence(None, targets)}" for place, reason in enumerate(reasons, start=1)),
             *notes,
             *outlier_notes(campaign),
             f"{counted(n, 'point')} in {output}.",
-            f"Fill in {targets} there and tell it, or any table with them: {words}",
+            f"Fill in {' and '.join(targets)} there and tell it, or any table with them: {words}",
         ]
 
 
@@ -99,10 +98,26 @@ class Told(NamedTuple):
 def tell(folder: Path, results: Results) -> list[str]:
     """Record the labels of tables; returns notes for the user."""
     with opened(folder) as campaign:
-        # All tables are read before the first label is recorded: one that cannot be read leaves nothing half done.
-        told = [_told(campaign, campaign.desk.read(path, results.options), results) for path in results.files]
+        told = _all_told(campaign, results)
         notes = [note for each in told for note in _recorded(campaign, each, again=results.again)]
         return [*notes, *unit_notes(campaign)]
+
+
+def _all_told(campaign: Opened, results: Results) -> list[Told]:
+    """All tables, before the first label is recorded: one that will not do leaves nothing half done.
+
+    Raises:
+        ValueError: a table cannot be read, or its points are none of the campaign's.
+    """
+    try:
+        told = [_told(campaign, campaign.desk.read(path, results.options), results) for path in results.files]
+        for each in told:
+            if len(each.labels):
+                campaign.learner.located(each.points)
+    except ValueError as error:
+        files = "" if len(results.files) == 1 else ", of the other files neither"
+        raise ValueError(f"{error}. Nothing was recorded{files}.") from error
+    return told
 
 
 def _told(campaign: Opened, table: Table, results: Results) -> Told:
