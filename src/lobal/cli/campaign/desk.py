@@ -191,7 +191,7 @@ class Opened:
         if not self.candidates.is_box:
             return columns, []
         codes, known = region.codes(columns), ledger.inputs(range(len(ledger.entries)))
-        near = nearest_within(region, codes, known, SLACK)
+        near = nearest_within(region.variables, codes, known, SLACK)
         pending = np.array(ledger.pending, dtype=np.int64)
         others = np.flatnonzero(near < 0)
         rounded = rounded_from(region, codes[others], known[pending])
