@@ -1,10 +1,10 @@
 """Which pending points are meant by points that are told with fewer digits: one rule for boxes and search spaces.
 
-A pipeline that keeps inputs as float32, or a table with a few digits, returns numbers that are not those that were asked
-for. A point that is within `SLACK`, a thousandth of the range, of a pending one in every variable is that point. So few
-digits are what people write and instruments take, a column of float32 is ten thousand times nearer, and evenly spread
-points are further apart until there are hundreds of them in a column. Where there are, two pending points can be as near,
-and what may be one of two is neither: it is a point of its own, and a warning says so.
+A pipeline that keeps inputs as float32, or a table with a few digits, returns numbers that are not those that were
+asked for. A point that is within `SLACK`, a thousandth of the range, of a pending one in every variable is that point.
+So few digits are what people write and instruments take, numbers of float32 are ten thousand times nearer, and evenly
+spread points are further apart until there are hundreds of them in a column. Where there are, two pending points can be
+as near, and what may be one of two is neither: it is a point of its own, and a warning says so.
 """
 
 import logging
