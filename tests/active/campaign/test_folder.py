@@ -72,7 +72,7 @@ def test_what_killed_writers_left_is_removed_on_opening(path: Path) -> None:
 
 
 def test_hidden_files_of_the_user_stay_where_a_campaign_is_created(tmp_path: Path) -> None:
-    names = [".cache.0123456789abcdef", ".model.lobal.0123456789abcdef", ".0001.lobal.0123456789abcdef"]
+    names = [".cache.0123456789abcdef", ".mine.lobal.0123456789abcdef", ".0001.lobal.0123456789abcdef"]
     for name in [*names, ".journal.jsonl.0123456789abcdef"]:
         (tmp_path / name).touch()
     (tmp_path / ".header.json.0123456789abcdef").mkdir()

@@ -31,7 +31,7 @@ CURRENT_FORMAT = 3
 CHECKED = 3  # the first format with checks
 HASH = "sha256"  # of the header's other entries
 # What is written atomically there, and may be left unfinished: files of other names are the user's.
-OWN_FILES = re.compile(r"(header|tables)\.json|journal\.jsonl|candidates\.lobal|unrecorded-[0-9a-f]{8}\.json")
+OWN_FILES = re.compile(r"(header|tables)\.json|journal\.jsonl|(candidates|model)\.lobal|unrecorded-[0-9a-f]{8}\.json")
 STEP_FILES = re.compile(r"[0-9]{4,}\.(lobal|model)")
 EVENTS = "events"  # field of a step's file: how many events were in the journal when it was written
 
