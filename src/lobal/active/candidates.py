@@ -338,7 +338,7 @@ class ArrayCandidates(Candidates):
                 raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {points!r}")
             return rows.tolist(), rows_at(self.inputs, rows)
         inputs = np.atleast_2d(points)
-        if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
+        if inputs.ndim != 2 or inputs.shape[1] != d or np.isnan(inputs).any():
             raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
         columns = [BoxColumn(width) for width in (self.bounds[1] - self.bounds[0]).tolist()]
         inputs, numbers = recognised(columns, inputs, pending, is_known)
