@@ -45,8 +45,8 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
         sweeps: Sweeps after these, which take O(n M + M^3) time with M = 200.
         thinning: Every so-manieth of them is kept.
         bounds: Smallest and largest input, by default those of the labels; set them if more labels come.
-        warm_start: Whether a second `fit` goes on with the chains of the first instead of with an ascent; layers, chains
-            and device are those of the first.
+        warm_start: Whether a second `fit` goes on with the chains of the first instead of with an ascent; layers,
+            chains and device are those of the first.
         device: "cpu", "cuda" or "auto".
         random_state: Seed.
 

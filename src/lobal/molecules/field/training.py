@@ -54,8 +54,8 @@ def train(
         n: configurations to learn from, if there are as many.
         validation: configurations to choose bandwidth and noise by, at most a fifth of all.
         seed: of everything random.
-        gate_labels: further configurations for the paper's gate (`settings.softmax_gate`), if there are as many; with 0,
-            or where fewer than 8 are left, it learns from leave-one-out predictions of the others.
+        gate_labels: further configurations for the paper's gate (`settings.softmax_gate`), if there are as many; with
+            0, or where fewer than 8 are left, it learns from leave-one-out predictions of the others.
 
     Raises:
         ValueError: there are too few configurations, not the labels that the settings ask for, or the gate has no use
