@@ -22,6 +22,7 @@ import matplotlib.figure
 import numpy as np
 import typer
 from jaxtyping import Float
+from matplotlib.lines import Line2D
 from numpy import ndarray
 from rich.console import Console
 from rich.table import Table
@@ -141,6 +142,8 @@ def map_figure(record: dict[str, Any], widths: Sequence[float]) -> matplotlib.fi
     cells = axes.imshow(values, vmin=0.0, vmax=1.0, cmap="viridis", origin="lower", aspect="auto")
     if values.min() < HALF < values.max():
         axes.contour(values, levels=[HALF], colors=PREDICTION, linewidths=2.0)
+        line = Line2D([], [], color=PREDICTION, linewidth=2.0, label=f"half of the patch is explained ({HALF:g})")
+        figure.legend(handles=[line], loc="outside upper center", frameon=False, fontsize="small")
     for (row, column), share in np.ndenumerate(values):
         axes.text(column, row, f"{share:.2f}", color="white" if share < HALF else "black", ha="center", va="center")
     axes.set(xlabel="labels $n$", ylabel="width $s$ of the patch")

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from experiments.repetitions import Result, mean_and_error
-from lobal.report.axes import logarithmic_ticks
-from lobal.report.figures import LINES
+from lobal.report.axes import logarithmic_ticks, slope_name
+from lobal.report.figures import LINES, line_colour
 from lobal.report.savings import pooled_errors, relative_sample_sizes
 
 LABELS = "labels $n$"
@@ -79,7 +79,6 @@ def error_panels(
     Curves are told apart by line, colour and marker, which go by their order in the first panel, the last one solid.
     With a `rate`, panels show the slope n^-rate in grey.
     """
-    names = list(next(iter(panels.values())))
     columns, rows = min(len(panels), 2), -(-len(panels) // 2)
     figure = Figure(figsize=(0.6 + 3.7 * columns, 0.7 + 2.8 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -88,20 +87,22 @@ def error_panels(
         axes.set_ylabel(ylabel)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
-    bars = grid[0].containers
-    figure.legend(bars, names, loc="outside lower center", ncols=2 * columns, frameon=False, handlelength=3)
+    handles, names = grid[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2 * columns, frameon=False, handlelength=3)
     return figure
 
 
 def draw_errors(axes: Axes, curves: Mapping[str, ErrorCurve], xlabel: str = LABELS, rate: float | None = None) -> None:
-    """Curves with error bars on logarithmic axes, the last one solid."""
+    """Curves with error bars on logarithmic axes, the last one solid; random labels have the colour of all figures."""
     looks = list(zip(STYLES, LINES, MARKERS, strict=True))[: len(curves)][::-1]
     for (name, curve), (line, colour, marker) in zip(curves.items(), looks, strict=True):
-        axes.errorbar(*curve, fmt=marker + line, color=colour, linewidth=1.4, markersize=3.5, capsize=2.0, label=name)
+        own = line_colour(name, colour)
+        axes.errorbar(*curve, fmt=marker + line, color=own, linewidth=1.4, markersize=3.5, capsize=2.0, label=name)
     if rate is not None:
         lowest = min((curve.mean * curve.sizes**rate).min() for curve in curves.values())
         ends = next(iter(curves.values())).sizes[[0, -1]].astype(np.float64)
-        axes.plot(ends, GUIDE_OFFSET * lowest * ends**-rate, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)))
+        guide = GUIDE_OFFSET * lowest * ends**-rate
+        axes.plot(ends, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=slope_name(rate))
     axes.set(xscale="log", yscale="log", xlabel=xlabel)
     sizes = sorted({int(size) for curve in curves.values() for size in curve.sizes})
     axes.set_xticks(sizes, labels=[_size_name(size) for size in sizes])

@@ -14,11 +14,12 @@ from lobal.report.savings import pooled_errors
 ARMS = {"superior": "superior training density", "random": "random test sampling"}
 CHOICES = {"drawn": "at random", "geometric": r"by $\sqrt{p \cdot \mathrm{LFC}}$"}
 GREEDY = r"greedy, of $\sigma_1$"
+MARKERS = ("o", "s")
 
 
 def greedy_figure(results: Sequence[Result], thresholds: Sequence[float], sizes: Sequence[int]) -> Figure:
     """As Fig. (fig:dopplerExperiment_ourIPsVsGFF), with the points of every bandwidth at the right."""
-    figure = Figure(figsize=(12.0, 3.8), layout="constrained")
+    figure = Figure(figsize=(13.6, 3.8), layout="constrained")
     *panels, counts = figure.subplots(1, len(ARMS) + 1)
     for axes, (arm, title) in zip(panels, ARMS.items(), strict=True):
         greedy = values_by_seed(results, f"{arm}_greedy_rmse", thresholds)
@@ -38,7 +39,8 @@ def greedy_figure(results: Sequence[Result], thresholds: Sequence[float], sizes:
         number_logarithmic(axes.yaxis)
     panels[-1].legend(frameon=False, fontsize="small")
     first = results[0]
-    for arm, marker in zip(ARMS, "os", strict=True):
+    for (arm, title), marker in zip(ARMS.items(), MARKERS, strict=True):
+        counts.plot([], [], marker + "-", color="0.5", markersize=4.0, label=title)
         for threshold, shade in zip(thresholds, np.linspace(0.8, 0.0, len(thresholds)), strict=True):
             numbers = first[f"{arm}_greedy_counts_{threshold}"]
             label = rf"$\epsilon_J = {threshold:g}$" if arm == "random" else None
@@ -48,7 +50,7 @@ def greedy_figure(results: Sequence[Result], thresholds: Sequence[float], sizes:
         xscale="log", yscale="log", xlabel=r"bandwidth $\sigma_l$", ylabel="greedy points", title="of every expert"
     )
     number_logarithmic(counts.xaxis)
-    counts.legend(frameon=False, fontsize="small")
+    counts.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
     for axes in figure.axes:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.spines[["top", "right"]].set_visible(False)

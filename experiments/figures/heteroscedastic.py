@@ -12,7 +12,7 @@ from experiments.figures.errors import by_size, draw_errors, measured_curve
 from experiments.repetitions import Result
 from lobal.core.doppler import Doppler
 from lobal.report.axes import number_logarithmic
-from lobal.report.figures import ACCENT, DATA, LINES, TRUTH
+from lobal.report.figures import ACCENT, DATA, LINES, TRUTH, line_colour
 
 N_PLACES = 200
 PLACES = (np.arange(N_PLACES) + 0.5) / N_PLACES  # at which local bandwidths and densities are kept
@@ -31,7 +31,7 @@ def noise_figure(results: Mapping[str, Sequence[Result]], problem: Doppler) -> F
     bandwidths.set(yscale="log", xlabel="$x$", ylabel="local bandwidth (LOB)")
     number_logarithmic(bandwidths.yaxis)
     for (arm, title), colour in zip(TITLES.items(), LINES[2::-1], strict=True):
-        draw_profile(densities, [result["density"] for result in results[arm]], colour, title)
+        draw_profile(densities, [result["density"] for result in results[arm]], line_colour(arm, colour), title)
     densities.set(xlabel="$x$", ylabel="training density", ylim=(0.0, None))
     draw_errors(errors, {title: measured_curve(by_size(results[arm]), "rmse") for arm, title in TITLES.items()})
     errors.set_ylabel("RMSE")

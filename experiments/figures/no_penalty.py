@@ -30,7 +30,8 @@ def without_penalty_figure(result: Result) -> Figure:
         number_logarithmic(bandwidth.yaxis)
     grid[0, 0].set_ylabel("$y$")
     grid[1, 0].set_ylabel("local bandwidth (LOB)")
-    grid[0, -1].legend(frameon=False, fontsize="small", markerscale=3.0)
+    named = grid[0, 0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside lower center", ncols=3, frameon=False, fontsize="small", markerscale=3.0)
     for axes in grid.ravel():
         axes.spines[["top", "right"]].set_visible(False)
     return figure

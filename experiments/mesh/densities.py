@@ -125,7 +125,7 @@ def densities_of(model: Estimate) -> dict[str, Raster]:
 
 def best_density(field: Field) -> Raster:
     """|(f_xx, f_yy)|^(2/3) of the field itself, the density of cells that labels are to find."""
-    return np.cbrt(squared_curvature(field(lattice(SIDE)).reshape(SIDE, SIDE)))
+    return np.asarray(np.cbrt(squared_curvature(field(lattice(SIDE)).reshape(SIDE, SIDE))))
 
 
 def most_curved(density: Raster) -> Bool[ndarray, "rows columns"]:

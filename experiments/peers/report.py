@@ -16,14 +16,16 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.peers.campaigns import HALVES, JUDGES, RANDOM, SETS, SIZES, Task, finished
+from lobal.report.axes import number_logarithmic
 from lobal.report.campaign_figures import Curve, draw_curve
 from lobal.report.figures import LINES, save_figure
+from lobal.report.figures import RANDOM as RANDOM_COLOUR
 
 RANGES = ("many", "few")  # of sizes, as tables have them
 HINDSIGHT = "the best of these in hindsight"
 SEVERAL = 3  # strategies at least of which the best is shown
 Record = Mapping[Task, Mapping[str, Any]]
-COLOURS = ("#000000", *LINES, "#E69F00", "#56B4E9", "#999999", "#B8860B")  # random labels are black
+COLOURS = (RANDOM_COLOUR, *LINES, "#E69F00", "#56B4E9", "#999999", "#B8860B")
 
 
 class Ratio(NamedTuple):
@@ -139,6 +141,7 @@ def curves_figure(record: Record, problems: Sequence[str], sizes: str, judge: st
             draw_curve(axes, Curve(runs[0]["n"], errors), color=colour, label=strategy)
         axes.set(xscale="log", yscale="log", title=problem)
         axes.set_xticks(SIZES[sizes], labels=[str(n) for n in SIZES[sizes]], minor=False)
+        number_logarithmic(axes.yaxis)
         axes.minorticks_off()
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[len(problems) :]:

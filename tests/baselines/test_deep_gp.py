@@ -119,6 +119,20 @@ def test_a_warm_start_goes_on_with_the_chains() -> None:
     assert distances[0] < distances[1]
 
 
+@pytest.mark.parametrize("changed", [{"layers": 2}, {"chains": 3}])
+def test_a_warm_start_refuses_the_chains_of_another_model(changed: dict[str, Any]) -> None:
+    model = quick(warm_start=True).fit(X, fast_then_slow(X)).set_params(**changed)
+    with pytest.raises(ValueError, match="warm_start goes on with layers=3 and chains=2, got layers="):
+        model.fit(X, fast_then_slow(X))
+
+
+def test_one_layer_knows_little_far_from_the_labels() -> None:
+    model = quick(layers=1).fit(X, np.sin(2.5 * X[:, 0]))
+    prior = float(model.posterior_.scale.mean().sqrt()) * model.label_scale_
+    far = model.predict(np.array([[-1.0], [2.0], [-9.0], [9.0]]), return_std=True)[1]
+    assert (far > 0.8 * prior).all()
+
+
 def test_the_ascent_raises_the_density() -> None:
     y = torch.as_tensor((fast_then_slow(X) - fast_then_slow(X).mean()) / fast_then_slow(X).std())
     chains = Chains(torch.as_tensor(X[:, 0] - 0.5), y, 3)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from experiments.figures.errors import ErrorCurve, by_size, error_panels, measured_curve, sample_sizes
-from lobal.report.figures import LINES
+from lobal.report.figures import LINES, RANDOM
 
 SIZES = np.array([512, 1024, 3000])
 CURVES = {
@@ -39,6 +39,14 @@ def test_the_slope_of_the_learning_rate_lies_below_all_curves() -> None:
     x, y = axes.lines[-1].get_data()
     assert np.log(y[1] / y[0]) / np.log(x[1] / x[0]) == pytest.approx(-0.5)
     assert np.all(y < CURVES["active"].mean[[0, -1]])
+    assert axes.lines[-1].get_label() == "slope $n^{-1/2}$"
+
+
+def test_random_labels_have_the_same_colour_wherever_they_stand() -> None:
+    for names in (("random", "active"), ("active", "random test sampling")):
+        (axes,) = error_panels({"RMSE": dict.fromkeys(names, CURVES["active"])}).axes
+        colours = [container[0].get_color() for container in axes.containers]
+        assert [colour == RANDOM for colour in colours] == [name.startswith("random") for name in names]
 
 
 def test_root_mean_squares_are_pooled_and_largest_errors_averaged() -> None:

@@ -42,3 +42,6 @@ def test_the_figure_shows_the_worst_repetition(result: Result) -> None:
     figure = without_penalty_figure(result)
     assert [axes.get_title() for axes in figure.axes[:2]] == list(ARMS.values())
     np.testing.assert_array_equal(figure.axes[2].get_lines()[0].get_ydata(), result["without_local_bandwidth"])
+    (legend,) = figure.legends  # outside of the panels, whose curves it would cover
+    assert [text.get_text() for text in legend.get_texts()][1:] == ["truth", "prediction"]
+    assert all(axes.get_legend() is None for axes in figure.axes)

@@ -83,6 +83,7 @@ def test_the_map_has_a_cell_for_every_width_and_size(tmp_path: Path, monkeypatch
     figure = map_figure(json.loads((tmp_path / "record.json").read_text()), (0.03, 0.12))
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.07", "0.24", "0.24", "0.96"]
     assert len(figure.axes[0].collections) == 1  # the line of one half
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["half of the patch is explained (0.5)"]
 
 
 def test_named_patches_are_listed_with_their_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

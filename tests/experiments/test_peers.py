@@ -11,7 +11,7 @@ from experiments.peers import campaigns, protocol
 from experiments.peers.calibration import cases, measured
 from experiments.peers.campaigns import JUDGES, Task, finished, run, single_scale_gp, stages
 from experiments.peers.problems import DECISION, FUNCTIONS, REPORT, SIMULATORS, problem, sampled
-from experiments.peers.report import HINDSIGHT, best_in_hindsight, log_ratios, losses, ratio, table
+from experiments.peers.report import HINDSIGHT, best_in_hindsight, curves_figure, log_ratios, losses, ratio, table
 from lobal.active.expected_savings import ExpectedSavings
 from tests.baselines.setting import with_its_package
 from tests.experiments.setting import invoke
@@ -132,6 +132,19 @@ def test_the_best_in_hindsight_takes_the_least_ratio_of_every_problem() -> None:
     assert best_in_hindsight(made, REPORT, "few", "gp") == pytest.approx((0.2 * 0.8**others) ** (1 / len(REPORT)))
     assert best_in_hindsight(made, REPORT, "many", "gp") is None
     assert table(made, "report")[-1][0] == HINDSIGHT
+
+
+@pytest.mark.parametrize("last", [0.98, 0.5, 1e-3])
+def test_every_panel_has_two_numbers_at_least(last: float) -> None:
+    made = record({"half": 0.5}, seeds=2)
+    for entry in made.values():
+        entry["errors"] = {judge: {"rmse": [4.4, 4.4 * last]} for judge in JUDGES}
+    figure = curves_figure(made, REPORT, "few")
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert len(panels) == len(REPORT)
+    for axes in panels:
+        lower, upper = axes.get_ylim()
+        assert len([label for label in axes.get_yticklabels() if lower <= label.get_position()[1] <= upper]) >= 2
 
 
 def test_savings_are_the_labels_that_reach_the_same_error() -> None:

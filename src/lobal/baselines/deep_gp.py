@@ -27,7 +27,7 @@ from lobal.core.real_numbers import as_numbers
 from lobal.core.units import Units
 
 FEWEST_LABELS = 10
-BEYOND = 1.0  # how far from the labels inputs are told apart, in units of the labels' range on either side
+BEYOND = 1.0  # how far from the labels inputs of hidden layers are told apart, in units of the labels' range
 ENTRIES = 2**24  # numbers of one array at a time
 
 
@@ -45,7 +45,8 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
         sweeps: Sweeps after these, which take O(n M + M^3) time with M = 200.
         thinning: Every so-manieth of them is kept.
         bounds: Smallest and largest input, by default those of the labels; set them if more labels come.
-        warm_start: Whether a second `fit` goes on with the chains of the first instead of with an ascent.
+        warm_start: Whether a second `fit` goes on with the chains of the first instead of with an ascent; layers,
+            chains and device are those of the first.
         device: "cpu", "cuda" or "auto".
         random_state: Seed.
 
@@ -114,7 +115,9 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
         self.label_mean_ = float(labels.mean())
         self.label_scale_ = float(labels.std()) if spread > 0.0 else 1.0
         going_on = self.warm_start and hasattr(self, "state_")
-        if not going_on:
+        if going_on:
+            self._check_state()
+        else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             self.generator_ = torch.Generator(resolve_device(self.device)).manual_seed(seed)
         with torch.no_grad():
@@ -159,6 +162,15 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
                 f"thinning must be at most sweeps={self.sweeps}, else nothing is kept, got {self.thinning}"
             )
 
+    def _check_state(self) -> None:
+        """Refuse to go on with the chains of another model."""
+        found = (1 + len(self.state_.weights), len(self.state_.scales))
+        if found != (self.layers, self.chains):
+            raise ValueError(
+                f"warm_start goes on with layers={found[0]} and chains={found[1]}, got layers={self.layers} and "
+                f"chains={self.chains}; set warm_start=False to begin anew"
+            )
+
     def _range(self, inputs: Float[ndarray, " n"]) -> tuple[float, float]:
         lower, upper = (inputs.min(), inputs.max()) if self.bounds is None else self.bounds
         if not (math.isfinite(upper - lower) and lower < upper):
@@ -184,7 +196,9 @@ class DeepGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc] 
         self.noise_ = self.label_scale_**2 * float(noise.mean())
 
     def _places(self, x: Float[Tensor, " m"]) -> Float[Tensor, "S m"]:
-        reach = self.chains_.output.half_width if not self.chains_.hidden else self.chains_.output.reach
+        output = self.chains_.output
+        # Without hidden layers to where all bandwidths leave the prior variance what it is, see ROOM.
+        reach = output.reach if self.chains_.hidden else output.half_width - output.bounds[1]
         return self.chains_.warp(self.samples_, x).places.clamp(-reach, reach)
 
     @torch.no_grad()

@@ -26,6 +26,7 @@ from lobal.baselines.deep_gp_layers import (
     warped,
 )
 from lobal.baselines.slice_sampling import elliptical_slice, metropolis
+from lobal.core.interrupts import prepare_optimisers
 
 # Inputs are scaled to [-1/2, 1/2]; hidden layers have variance one.
 FIRST = SineBasis(half_width=2.5, number=80, reach=0.5)
@@ -115,6 +116,7 @@ class Chains:
         parameters = [*moved.weights, moved.scales]
         for parameter in parameters:
             parameter.requires_grad_()
+        prepare_optimisers()
         optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE)
         with torch.enable_grad():
             for _ in range(steps):

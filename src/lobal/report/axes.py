@@ -40,6 +40,11 @@ def logarithmic_ticks(lower: float, upper: float) -> list[float]:
     return ticks
 
 
+def slope_name(rate: float) -> str:
+    """What a line of the learning rate is called in a legend."""
+    return rf"slope $n^{{-{'1/2' if rate == 0.5 else f'{rate:.2g}'}}}$"
+
+
 def logarithmic_scale(values: Float[ndarray, " n"]) -> LogNorm:
     """A logarithmic scale without the outermost percents, which would take up most of it.
 

@@ -17,8 +17,8 @@ from scipy.integrate import trapezoid
 
 from lobal.active.learner import ActiveLearner
 from lobal.mixture.estimator import MixtureRegressor
-from lobal.report.axes import name_axis, number_logarithmic
-from lobal.report.figures import DATA, LINES, PREDICTION, TRUTH
+from lobal.report.axes import name_axis, number_logarithmic, slope_name
+from lobal.report.figures import DATA, LINES, PREDICTION, TRUTH, line_colour
 from lobal.report.savings import pooled_errors
 from lobal.report.variables import Variable, variables_for
 
@@ -101,10 +101,10 @@ def learning_curve_figure(curves: Mapping[str, Curve], rate: float = 0.5) -> Fig
     axes = figure.subplots()
     lowest = np.inf
     for (name, curve), colour in zip(curves.items(), LINES, strict=False):
-        lowest = min(lowest, *draw_curve(axes, curve, color=colour, label=name) * np.asarray(curve.sizes) ** rate)
+        errors = draw_curve(axes, curve, color=line_colour(name, colour), label=name)
+        lowest = min(lowest, *errors * np.asarray(curve.sizes) ** rate)
     guide = 0.85 * lowest * sizes**-rate  # below every curve
-    slope = "1/2" if rate == 0.5 else f"{rate:.2g}"
-    axes.plot(sizes, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=rf"slope $n^{{-{slope}}}$")
+    axes.plot(sizes, guide, color="0.5", linewidth=1.0, linestyle=(0, (8, 4)), label=slope_name(rate))
     axes.set(xscale="log", yscale="log", xlabel="labels $n$", ylabel="RMSE")
     for axis in (axes.xaxis, axes.yaxis):
         number_logarithmic(axis)

@@ -33,8 +33,14 @@ Draw: TypeAlias = Callable[[Axes], None]
 DATA, TRUTH, PREDICTION, ACCENT = "#56B4E9", "#000000", "#D55E00", "#0072B2"
 BAND = "#F7DFCC"  # the prediction's colour, pale
 LINES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
+RANDOM = "#000000"  # of random labels in figures of errors
 LOG_START = 0.002  # share of the inputs left of the logarithmic axis; they would take up most of it
 RESOLUTION = 200  # dots per inch
+
+
+def line_colour(name: str, otherwise: str) -> str:
+    """The colour of a curve by its name: the same for random labels in every figure, the other one for the rest."""
+    return RANDOM if name.startswith("random") else otherwise
 
 
 class Grid(NamedTuple):

@@ -41,6 +41,8 @@ def test_settings_survive_json() -> None:
         assert ForceFieldSettings.from_fields(json.loads(json.dumps(asdict(settings)))) == settings
     with pytest.raises(ValueError, match=r"settings\.softmax_gate\.scale must be a number"):
         ForceFieldSettings.from_fields(asdict(SETTINGS) | {"softmax_gate": {"scale": -1.0}})
+    unknown = ForceFieldSettings.from_fields({"unknown": 1, "softmax_gate": {"unknown": 1, "sparsity": 3}})
+    assert unknown == ForceFieldSettings(softmax_gate=SoftmaxGateOptions(sparsity=3))
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,12 @@ def test_importance_weights_reach_the_gate_and_only_their_ratios_count() -> None
     [
         ({"weight": torch.ones(29)}, r"one number for each of 30 configurations, .* got shape \(29,\)"),
         ({"weight": torch.zeros(30)}, "not negative and not all zero"),
+        ({"weight": (torch.arange(30) < 5).double()}, "at least 8 configurations of positive weight, got 5"),
         ({"weight": torch.ones(30), "gate_set": GateSet(FURTHER)}, "leave weight out"),
-        ({"gate_set": GateSet(FURTHER.at(slice(7)))}, "a gate needs at least 8 configurations, got 7"),
+        (
+            {"gate_set": GateSet(FURTHER.at(slice(7)))},
+            "a gate needs at least 8 configurations of positive weight, got 7",
+        ),
         ({"gate_set": GateSet(replace(FURTHER, energies=None))}, "energies are needed as labels"),
     ],
 )
@@ -146,8 +150,16 @@ def test_training_draws_the_gate_set_beside_the_others() -> None:
     assert errors.force_rmse is not None
     few, _ = train(water(60), SETTINGS, n=40, validation=12, gate_labels=100)
     assert few.about["gate_labels"] == 8  # all there are
-    none, _ = train(water(60), SETTINGS, n=48, validation=12, gate_labels=100)
-    assert none.about["gate_labels"] == 0
+    for n in (41, 48):  # seven are too few for a gate
+        none, _ = train(water(60), SETTINGS, n=n, validation=12, gate_labels=100)
+        assert none.about["gate_labels"] == 0
+
+
+def test_numbers_of_gate_labels_without_a_use_are_refused() -> None:
+    with pytest.raises(ValueError, match="gate_labels must be a whole number, at least 0, got -10"):
+        train(water(60), SETTINGS, n=40, validation=12, gate_labels=-10)
+    with pytest.raises(ValueError, match="gate_labels=10 needs the paper's gate"):
+        train(water(60), replace(SETTINGS, softmax_gate=None), n=48, validation=12, gate_labels=10)
 
 
 def test_the_preset_equals_its_options_spelt_out() -> None:

@@ -67,6 +67,14 @@ def test_configurations_of_weight_zero_do_not_count(generator: torch.Generator) 
     torch.testing.assert_close(*gates)
 
 
+def test_few_configurations_have_a_weight(generator: torch.Generator) -> None:
+    """As many batches and a validation set of no weight have no mean loss."""
+    data = two_experts(generator)
+    weight = (torch.arange(200) < 20).to(torch.float64)
+    trained = trained_gate(replace(data, weight=weight), replace(QUICK, batch_size=8), generator=generator)
+    assert 0.0 < trained.validation_loss < 1.0
+
+
 @every_label
 def test_residuals_under_the_gate_are_those_of_its_mixture(labels: Labels, generator: torch.Generator) -> None:
     """As predicted, with the term of the gate's slope in the forces; without energies that is left out."""

@@ -31,6 +31,7 @@ PRESETS: Presets = {
         "softmax_gate": SoftmaxGateOptions(),
     }
 }
+SOFTMAX_NAMES = tuple(each.name for each in fields(SoftmaxGateOptions))
 ORDINAL = ("gate_widths", "gate_scales")  # options of the ordinal gate alone
 GATE = ("inducing", "widths", "scales")  # entries of version 0.1.0
 # Entries of files; `ForceFieldSettings` checks the rest.
@@ -156,5 +157,6 @@ class ForceFieldSettings:
             name: tuple(map(float, value)) for name, value in values.items() if isinstance(value, list)
         }
         lists |= {"noise": float(values["noise"])} if "noise" in values else {}
-        gate = values.get("softmax_gate")
-        return cls(**values | lists | ({"softmax_gate": SoftmaxGateOptions(**gate)} if gate is not None else {}))
+        if (gate := values.get("softmax_gate")) is not None:
+            values["softmax_gate"] = SoftmaxGateOptions(**{name: gate[name] for name in SOFTMAX_NAMES if name in gate})
+        return cls(**values | lists)

@@ -69,8 +69,10 @@ def fit_softmax_mixture(
     """
     options = settings.softmax_gate
     assert options is not None
-    if (number := len(gate_labels.weight)) < FEWEST:
-        raise ValueError(f"a gate needs at least {FEWEST} configurations, got {number}; fit without a mixture")
+    if (number := int(gate_labels.weight.count_nonzero())) < FEWEST:
+        raise ValueError(
+            f"a gate needs at least {FEWEST} configurations of positive weight, got {number}; fit without a mixture"
+        )
     is_apart = gate_labels.data is not problem.data
     tangents: Tangents | None = None
     if inducing is not None:

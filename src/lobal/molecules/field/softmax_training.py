@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import Scalar
+from lobal.core.interrupts import prepare_optimisers
 from lobal.mixture.adam.engine import LARGEST_VALIDATION_SET
 from lobal.mixture.adam.objective import expert_shares
 from lobal.mixture.adam.settings import AdamSettings
@@ -98,10 +99,13 @@ def mixture_residuals(
 
 
 def trained_gate(data: GateData, training: AdamSettings, *, generator: torch.Generator) -> TrainedGate:
-    """The parameters of least loss at a fifth of the configurations, after training on the others."""
-    n = len(data.weight)
-    n_validation = min(max(1, round(VALIDATION_SHARE * n)), LARGEST_VALIDATION_SET)
-    order = torch.randperm(n, generator=generator).to(data.weight.device)
+    """The parameters of least loss at a fifth of the configurations, after training on the others.
+
+    Configurations of weight zero are left out: a batch of them alone would have no mean loss.
+    """
+    counted = data.weight.nonzero()[:, 0]
+    n_validation = min(max(1, round(VALIDATION_SHARE * len(counted))), LARGEST_VALIDATION_SET)
+    order = counted[torch.randperm(len(counted), generator=generator).to(counted.device)]
     units = data.units()
     return _Trainer(data.at(order[n_validation:]), data.at(order[:n_validation]), units, training, generator).run()
 
@@ -136,6 +140,7 @@ class _Trainer:
             for leaf, rate in zip(self._leaves, rates, strict=True)
             if leaf.numel() > 0
         ]
+        prepare_optimisers()
         self._optimiser = torch.optim.Adam(groups)
 
     def run(self) -> TrainedGate:

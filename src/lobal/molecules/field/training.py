@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lobal.core.arrays import resolve_device
+from lobal.core.checks import whole_number
 from lobal.molecules.density import intrinsic_dimension
 from lobal.molecules.field.anisotropy import isotropic_bandwidth, trained_bandwidth
 from lobal.molecules.field.expert import ForceExperts, dense_experts_and_left_out
@@ -18,7 +19,7 @@ from lobal.molecules.field.gate import ForceGate
 from lobal.molecules.field.gate_labels import GateLabels, GateSet, check_gate_labels, labels_of_gate
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
-from lobal.molecules.field.mixture import Residuals, fit_gate
+from lobal.molecules.field.mixture import FEWEST, Residuals, fit_gate
 from lobal.molecules.field.problem import Problem
 from lobal.molecules.field.radial import radial_kernel_named
 from lobal.molecules.field.settings import ForceFieldSettings
@@ -53,14 +54,18 @@ def train(
         n: configurations to learn from, if there are as many.
         validation: configurations to choose bandwidth and noise by, at most a fifth of all.
         seed: of everything random.
-        gate_labels: further configurations for the paper's gate (`settings.softmax_gate`), if there are as many; with 0
-            it learns from leave-one-out predictions of the others.
+        gate_labels: further configurations for the paper's gate (`settings.softmax_gate`), if there are as many; with
+            0, or where fewer than 8 are left, it learns from leave-one-out predictions of the others.
 
     Raises:
-        ValueError: there are too few configurations, or not the labels that the settings ask for.
+        ValueError: there are too few configurations, not the labels that the settings ask for, or the gate has no use
+            for further ones.
     """
+    if gate_labels > 0 and settings.softmax_gate is None:
+        raise ValueError(f"gate_labels={gate_labels} needs the paper's gate: softmax_gate=SoftmaxGateOptions()")
+    whole_number("gate_labels", gate_labels, least=0)
     learned, held_out = split(trajectory, n=n + gate_labels, validation=validation, seed=seed)
-    gate_set = GateSet(learned.at(slice(n, None))) if gate_labels > 0 and len(learned) > n else None
+    gate_set = GateSet(learned.at(slice(n, None))) if len(learned) - n >= FEWEST else None
     learned, generator = learned.at(slice(n)), torch.Generator().manual_seed(seed)
     force_field = fit_force_field(learned, settings, validation=held_out, gate_set=gate_set, generator=generator)
     errors = errors_on(force_field, held_out)
