@@ -38,6 +38,7 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "lobal's engine": lambda: _arms("doppler_curve_active", "doppler_curve_random"),
     "the same, m = 512 in both arms": lambda: _arms("doppler_curve_active", "doppler_curve_random_512"),
     "Adam, exploration 0.1": _constant_penalty,
+    "Algorithm 1, the paper's preset": lambda: _arms("doppler_paper", "doppler_paper_random"),
 }
 
 
@@ -71,5 +72,19 @@ def _derived() -> dict[str, Any]:
     }
 
 
-SAMPLE_SIZES = {"rho by size": _by_size, "rho by estimator": _by_estimator}
+def _algorithm_1() -> str:
+    """RMSE of the paper's preset and of lobal's engine at every size, both arms."""
+    arms = {
+        "Algorithm 1, active": "doppler_paper",
+        "Algorithm 1, random": "doppler_paper_random",
+        "lobal's engine, active": "doppler_curve_active",
+        "lobal's engine, random": "doppler_curve_random",
+    }
+    found = {title: record(name)["summary"][0] for title, name in arms.items()}
+    sizes = Arm.read(RESULTS / "doppler_paper.json").sizes
+    rows = [[str(n), *(mean(each[f"rmse_{n}"], ".3f") for each in found.values())] for n in sizes]
+    return markdown(["labels", *found], [*rows, ["seeds", *(str(each["repetitions"]) for each in found.values())]])
+
+
+SAMPLE_SIZES = {"rho by size": _by_size, "rho by estimator": _by_estimator, "algorithm 1": _algorithm_1}
 DERIVED_SAMPLE_SIZES: dict[str, Callable[[], Any]] = {"rho_estimates": _derived}
