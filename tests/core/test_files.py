@@ -98,16 +98,25 @@ def test_a_made_folder_is_flushed_with_all_that_were_made_above_it(tmp_path: Pat
 
 
 def test_what_killed_writers_leave_is_removed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (".hidden", "model", ".hidden.model", "0123456789abcdef"):
+    for name in (".hidden", "model", ".hidden.model", "0123456789abcdef", ".mine.0123456789abcdef"):
         write_atomically(tmp_path / name, b"mine")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", failing)
         patch.setattr(Path, "unlink", lambda *_, **__: None)
         with pytest.raises(OSError, match="disk full"):
             write_atomically(tmp_path / "model", b"killed")
-    assert len(list(tmp_path.iterdir())) == 5
-    remove_unfinished(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {".hidden", "model", ".hidden.model", "0123456789abcdef"}
+    before = {file.name for file in tmp_path.iterdir()}
+    remove_unfinished(tmp_path, re.compile("model"))
+    (removed,) = before - {file.name for file in tmp_path.iterdir()}
+    assert removed.startswith(".model.")
+
+
+def test_folders_and_links_are_not_taken_for_what_killed_writers_leave(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / ".model.0123456789abcdef").mkdir()
+    (tmp_path / ".model.fedcba9876543210").symlink_to(tmp_path / "notes")
+    remove_unfinished(tmp_path, re.compile("model"))
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_saved_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from lobal.active.outputs import (
     outputs_from_json,
     outputs_to_json,
 )
+from lobal.active.pending_points import BoxColumn, recognised
 from lobal.core.arrays import MAPPED_ARRAY, PUT_BACK, MappedArray, rows_at
 from lobal.core.checks import shown
 from lobal.core.density import LARGEST_SAMPLE, column_spread, density_at, intrinsic_dimension
@@ -323,23 +324,33 @@ class ArrayCandidates(Candidates):
 
     def locate(self, batch: UserInput) -> Points:
         """Points of a pool are given by row number, points in a box by their inputs."""
-        points = _as_points(batch, self.bounds)
+        return self.locate_among(batch, lambda: ([], np.empty((0, self.n_columns))), lambda _: False)
+
+    def locate_among(self, batch: UserInput, pending: Pending, is_known: IsKnown) -> Points:
+        """The same; a point of a box that nearly equals a pending one is this one, as in `pending_points`."""
+        points = _as_points(batch, is_box=self.is_box)
         n, d = self.inputs.shape
         if not points.size:
             return [], np.empty((0, d))
-        if self.cell is None:
+        if self.bounds is None:
             rows = np.atleast_1d(points)
             if not np.issubdtype(rows.dtype, np.integer) or rows.ndim != 1 or ((rows < 0) | (rows >= n)).any():
                 raise ValueError(f"points of a pool are its row numbers 0 ... {n - 1}, got {points!r}")
             return rows.tolist(), rows_at(self.inputs, rows)
         inputs = np.atleast_2d(points)
-        if inputs.ndim != 2 or inputs.shape[1] != d or not np.isfinite(inputs).all():
+        if inputs.ndim != 2 or inputs.shape[1] != d or np.isnan(inputs).any():
             raise ValueError(f"points in a box are finite inputs of shape (n, {d}), got {points!r}")
-        return self._tree.query(self._in_cells(inputs))[1].tolist(), inputs
+        columns = [BoxColumn(width) for width in (self.bounds[1] - self.bounds[0]).tolist()]
+        inputs, numbers = recognised(columns, inputs, pending, is_known)
+        is_other = numbers < 0
+        self.check_recorded(inputs[is_other])
+        numbers[is_other] = self._tree.query(self._in_cells(inputs[is_other]))[1]
+        return numbers.tolist(), inputs
 
     def check_recorded(self, inputs: Float[ndarray, "n d"]) -> None:
         """Points of a box lie within its bounds."""
-        _as_points(inputs, self.bounds)
+        if self.bounds is not None:
+            _check_inside(inputs, self.bounds)
 
     @cached_property
     def _tree(self) -> KDTree:
@@ -481,22 +492,22 @@ def _check_pool(X: Real[ndarray, "N d"], tensors: Mapping[str, Tensor]) -> None:
         raise ValueError(f"the pool must hold finite numbers only, got NaN or infinity; {PUT_BACK}")
 
 
-def _as_points(batch: UserInput, bounds: Float[ndarray, "2 d"] | None) -> ndarray:
-    """Points as an array: row numbers of a pool, or inputs within a box's bounds."""
-    is_box = bounds is not None
+def _as_points(batch: UserInput, *, is_box: bool) -> ndarray:
+    """Points as an array: row numbers of a pool, or inputs in a box."""
     try:
         check_complete(batch, name="points")
-        points = np.asarray(batch, dtype=np.float64 if is_box else None)
+        return np.asarray(batch, dtype=np.float64 if is_box else None)
     except (TypeError, ValueError) as error:
         wanted = "inputs in the box, one a row" if is_box else "row numbers of the pool"
         raise ValueError(f"points must be {wanted}, got {shown(batch)}: {error}") from error
-    if bounds is not None and points.shape[-1:] == bounds.shape[1:]:
-        slack = DIGITS * (bounds[1] - bounds[0])
-        outside = (points < bounds[0] - slack) | (points > bounds[1] + slack)
-        if outside.any():
-            first = points[outside.any(axis=-1)].reshape(-1, bounds.shape[1])[0]
-            raise ValueError(
-                f"points must lie in the box from {bounds[0].tolist()} to {bounds[1].tolist()}, got {first.tolist()}; "
-                "leave such points out, or begin with a larger box"
-            )
-    return points
+
+
+def _check_inside(points: Float[ndarray, "n d"], bounds: Float[ndarray, "2 d"]) -> None:
+    """Refuse points outside a box."""
+    slack = DIGITS * (bounds[1] - bounds[0])
+    outside = ((points < bounds[0] - slack) | (points > bounds[1] + slack)).any(axis=1)
+    if outside.any():
+        raise ValueError(
+            f"points must lie in the box from {bounds[0].tolist()} to {bounds[1].tolist()}, got "
+            f"{points[outside][0].tolist()}; leave such points out, or begin with a larger box"
+        )

@@ -12,6 +12,7 @@ from torch import Tensor
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.draws import EVEN, FOLLOWING
 from lobal.active.expected_savings import ExpectedSavings, savings_from
+from lobal.active.extreme_labels import sentence_of_extreme_labels
 from lobal.active.next_density import NextDensity, next_density, with_exploration
 from lobal.active.scoring import Scores, evaluated, per_cost, positive, scores_from
 from lobal.active.spread import shape_of, spread_density
@@ -55,7 +56,13 @@ class Knowledge:
     def fitted(self) -> FittedSurrogate | None:
         """f_MoE trained on (X_nk, Y_nk); none while labels are too few."""
         if self._fitted is None and self._has_enough_labels:
-            self._fitted = self._state.setup.surrogate.fit(self._task())
+            try:
+                self._fitted = self._state.setup.surrogate.fit(self._task())
+            except ValueError as error:
+                reason = sentence_of_extreme_labels(self._state)
+                if reason is None:
+                    raise
+                raise ValueError(reason) from error
         return self._fitted
 
     @property

@@ -168,7 +168,8 @@ class ActiveLearner:
         """Record labels of points: row numbers of a pool, or inputs in a box, in any order and number.
 
         Args:
-            batch: the points, as `ask` returns them; points nobody asked for are welcome.
+            batch: the points, as `ask` returns them; points nobody asked for are welcome. Inputs that are rounded, to
+                float32 or a few digits, are the pending points they nearly equal, with a note in the log.
             labels: one label for each. NaN or infinite labels are failures: the point is neither learned from nor
                 asked for again. A point may be told more than once. With several outputs, one row for each; outputs
                 that are NaN failed, and the point itself only if all are.

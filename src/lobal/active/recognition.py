@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,6 +19,18 @@ from lobal.core.variables import SLACK
 PART = 2**22  # differences computed at a time
 NEAREST = 8  # candidates that are compared, variable by variable
 FARTHEST = 0.02  # of a range: by so much may values differ of which one is the other, rounded
+
+
+@runtime_checkable
+class Axis(Protocol):
+    """A variable, or a column of a box."""
+
+    @property
+    def n_values(self) -> int | None:
+        """How many values there are; none where they are real numbers."""
+
+    def differences(self, first: Float[ndarray, "..."], second: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+        """How far values are apart, in shares of the range."""
 
 
 @final
@@ -71,7 +83,7 @@ class RowFinder:
         for number, row in zip(pending, wanted.tolist(), strict=True):
             same.setdefault(tuple(row), []).append(number)
         numbers = []
-        for place, row in zip(nearest_within(self.region, codes, wanted, SLACK).tolist(), codes, strict=True):
+        for place, row in zip(nearest_within(self.region.variables, codes, wanted, SLACK).tolist(), codes, strict=True):
             equal = same[tuple(wanted[place].tolist())] if place >= 0 else [self._nearest(row)]
             numbers.append(equal.pop(0) if len(equal) > 1 else equal[0])
         return numbers
@@ -80,7 +92,7 @@ class RowFinder:
         """The candidate of these values."""
         row = codes[None]
         _, places = self._tree.query(self.region.inputs(row)[0], k=range(1, min(NEAREST, len(self.codes)) + 1))
-        place = int(nearest_within(self.region, row, self.codes[places], SLACK)[0])
+        place = int(nearest_within(self.region.variables, row, self.codes[places], SLACK)[0])
         if place < 0:
             self.region.check(row, slack=SLACK)
             values = ", ".join(f"{name} = {column[0]}" for name, column in self.region.columns(row).items())
@@ -109,7 +121,7 @@ def rounded_from(region: Region, points: Float[ndarray, "n v"], known: Float[nda
         for variable, value, column in zip(region.variables, point[:, None], known.T, strict=True):
             apart = variable.differences(value, column)
             if variable.n_values is None:
-                is_rounded = np.abs(value - column) <= 0.5 * _last_unit(value.item())
+                is_rounded = np.abs(value - column) <= 0.5 * last_unit(value.item())
                 near &= (apart <= SLACK) | ((apart <= FARTHEST) & is_rounded)
             else:
                 near &= apart == 0.0
@@ -118,7 +130,7 @@ def rounded_from(region: Region, points: Float[ndarray, "n v"], known: Float[nda
     return found
 
 
-def _last_unit(value: float) -> float:
+def last_unit(value: float) -> float:
     """What one of the last digit that a number has is worth: 0.1 of 19.1, 10 of 190."""
     return 10.0 ** int(Decimal(repr(value)).normalize().as_tuple().exponent)
 
@@ -133,7 +145,7 @@ def largest_differences(
 
 
 def nearest_within(
-    region: Region, points: Float[ndarray, "n v"], known: Float[ndarray, "m v"], slack: float
+    axes: Sequence[Axis], points: Float[ndarray, "n v"], known: Float[ndarray, "m v"], slack: float
 ) -> Int[ndarray, " n"]:
     """For every point the nearest known one that is within `slack` of every range; -1 where there is none."""
     found = np.full(len(points), -1, dtype=np.int64)
@@ -144,8 +156,8 @@ def nearest_within(
         part = points[start : start + size]
         furthest = np.zeros((len(part), len(known)))
         total = np.zeros_like(furthest)
-        for variable, told, column in zip(region.variables, part.T, known.T, strict=True):
-            apart = variable.differences(told[:, None], column[None, :])
+        for axis, told, column in zip(axes, part.T, known.T, strict=True):
+            apart = axis.differences(told[:, None], column[None, :])
             furthest, total = np.maximum(furthest, apart), total + apart**2
         nearest = np.where(furthest <= slack, total, np.inf).argmin(axis=1)
         is_near = furthest[np.arange(len(part)), nearest] <= slack

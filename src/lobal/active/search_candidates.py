@@ -5,7 +5,6 @@ that the variables make of them, users see tables.
 """
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from lobal.active.feasible_points import moved as moved_points
 from lobal.active.frames import Table, as_table, columns_of, is_table
 from lobal.active.output_models import OutputModels
 from lobal.active.outputs import Outputs, check_outputs, label_width, outputs_from_json, outputs_to_json
-from lobal.active.recognition import RowFinder, nearest_within
+from lobal.active.pending_points import recognised
+from lobal.active.recognition import RowFinder
 from lobal.active.region import ROUNDING, Region
 from lobal.active.space_fields import SPACE, column_groups, constraint_fields, region_from, units_of
 from lobal.active.space_model import SpaceModel
@@ -35,8 +35,6 @@ from lobal.core.schema import FINITE, TINY, table
 from lobal.core.stored_tensors import StoredTensors
 from lobal.core.variables import SLACK, Categorical, Real
 from lobal.experts.column_groups import ColumnGroups
-
-logger = logging.getLogger(__name__)
 
 TRIES = 16  # of placing a point in its cell
 OUTPUT = "y"  # the name of the only output
@@ -138,13 +136,10 @@ class SearchCandidates(Candidates):
         if not self.is_box:
             rows = self._finder.of(codes, found.labels, pending()[0])
             return rows, self.codes[rows]
-        waiting = pending()
-        near = nearest_within(self.region, codes, waiting[1], SLACK)
-        near[[is_known(tuple(row)) for row in codes.tolist()]] = -1
-        codes = self._recognised(codes, near, waiting)
-        self.region.check(codes[near < 0], slack=SLACK)
-        numbers = self._tree.query(self.region.inputs(codes))[1]
-        numbers[near >= 0] = np.array([*waiting[0], 0])[near[near >= 0]]
+        codes, numbers = recognised(self.region.variables, codes, pending, is_known)
+        is_other = numbers < 0
+        self.region.check(codes[is_other], slack=SLACK)
+        numbers[is_other] = self._tree.query(self.region.inputs(codes[is_other]))[1]
         return numbers.tolist(), codes
 
     def check_recorded(self, inputs: Float[ndarray, "n v"]) -> None:
@@ -158,17 +153,6 @@ class SearchCandidates(Candidates):
                 f"inputs of {self.region.names} must lie between {lower} and {upper}, those of whole numbers and "
                 f"levels be whole, got {inputs[wrong][0].tolist()}"
             )
-
-    def _recognised(self, codes: Float[ndarray, "n v"], near: Int[ndarray, " n"], pending: Points) -> ndarray:
-        """Codes with those of the pending points that were meant."""
-        rows = np.flatnonzero(near >= 0)
-        meant = pending[1][near[rows]]
-        n_rounded = int((codes[rows] != meant).any(axis=1).sum())
-        if n_rounded:
-            logger.info("%d points nearly equal pending ones and are taken for these", n_rounded)
-        codes = codes.copy()
-        codes[rows] = meant
-        return codes
 
     @cached_property
     def _tree(self) -> KDTree:

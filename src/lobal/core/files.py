@@ -29,7 +29,7 @@ ADVICE = {
 # The hash of a record stands in its own header; while it is computed, as many zeros stand there.
 _NO_HASH = "0" * 64
 # A temporary file of `write_atomically`: hidden, with the name of the final file and a token.
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
+_UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")
 # Opening a named pipe to read from it waits for a writer without this.
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -180,8 +180,12 @@ def make_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what `write_atomically` left in a folder when its process was killed; no other process may write there."""
+def remove_unfinished(folder: Path, names: re.Pattern[str]) -> None:
+    """Remove what `write_atomically` left of files of these names when its process was killed, and nothing else.
+
+    No other process may write such files there. Folders and links are none of these, whatever they are called.
+    """
     for file in folder.glob(".*"):
-        if _UNFINISHED.fullmatch(file.name):
+        found = _UNFINISHED.fullmatch(file.name)
+        if found and names.fullmatch(found[1]) and file.is_file() and not file.is_symlink():
             file.unlink()

@@ -15,7 +15,7 @@ from lobal.core.dataset import LabelledSet
 from lobal.core.units import column_units
 
 # Variances have to be floating-point numbers, also those of a millionth of the labels' deviation.
-SMALLEST_SPREAD = 1e-140
+SMALLEST_SPREAD, LARGEST_SPREAD = 1e-140, 1e140
 NoiseFunction: TypeAlias = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 
@@ -31,10 +31,10 @@ def label_units(y: Float[ndarray, " n"]) -> tuple[float, float]:
             return offset, 1.0
         shifted = (y - offset) / unit
         spread = unit * float(shifted.std())
-    if not SMALLEST_SPREAD < spread < 1.0 / SMALLEST_SPREAD:
+    if not SMALLEST_SPREAD < spread < LARGEST_SPREAD:
         spread = spread if math.isfinite(spread) else float(np.abs(y / 2.0).max())
         raise ValueError(
-            f"labels must have a standard deviation between {SMALLEST_SPREAD:g} and {1.0 / SMALLEST_SPREAD:g}, so that "
+            f"labels must have a standard deviation between {SMALLEST_SPREAD:g} and {LARGEST_SPREAD:g}, so that "
             f"variances are numbers, got {spread:g}; give y / {spread:.1g} instead"
         )
     return offset + unit * float(shifted.mean()), spread

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+import lobal
 from lobal.active.campaign.folder import CURRENT_FORMAT, Campaign
 from lobal.active.campaign.journal import journal_content
+from lobal.active.learner import ActiveLearner
+from lobal.core import files
 from lobal.core.files import load_record, make_folder
 from tests.active.campaign.processes import append_forever, create, hold, hold_with_a_worker, received, running
 
@@ -66,6 +69,38 @@ def test_what_killed_writers_left_is_removed_on_opening(path: Path) -> None:
     assert all(file.exists() for file in left)
     Campaign.open(path).close()
     assert not any(file.exists() for file in left)
+
+
+def test_hidden_files_of_the_user_stay_where_a_campaign_is_created(tmp_path: Path) -> None:
+    names = [".cache.0123456789abcdef", ".mine.lobal.0123456789abcdef", ".0001.lobal.0123456789abcdef"]
+    for name in [*names, ".journal.jsonl.0123456789abcdef"]:
+        (tmp_path / name).touch()
+    (tmp_path / ".header.json.0123456789abcdef").mkdir()
+    Campaign.create(tmp_path, HEADER).close()
+    Campaign.open(tmp_path).close()
+    hidden = {file.name for file in tmp_path.glob(".*")}
+    assert hidden == {*names, ".header.json.0123456789abcdef"}
+
+
+def test_every_file_that_is_written_atomically_is_known_when_it_is_left_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, real = [], files.write_synced
+
+    def noted(path: Path, content: bytes) -> None:
+        written.append(path)
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_synced", noted)
+    learner = ActiveLearner(lobal.Box(0.0, 1.0, n_candidates=32), seed=0, path=tmp_path / "c")
+    learner.tell(learner.ask(12), np.arange(12.0))
+    learner.ask(1)
+    learner.close()
+    assert len(written) == 6  # candidates, journal and header, two steps, the model of the second
+    for path in written:
+        path.touch()
+    ActiveLearner.load(tmp_path / "c").close()
+    assert not [path for path in written if path.exists()]
 
 
 def test_a_campaign_follows_its_folder_and_not_the_working_directory(

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,9 @@ HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
 CURRENT_FORMAT = 3
 CHECKED = 3  # the first format with checks
 HASH = "sha256"  # of the header's other entries
+# What is written atomically there, and may be left unfinished: files of other names are the user's.
+OWN_FILES = re.compile(r"(header|tables)\.json|journal\.jsonl|(candidates|model)\.lobal|unrecorded-[0-9a-f]{8}\.json")
+STEP_FILES = re.compile(r"[0-9]{4,}\.(lobal|model)")
 EVENTS = "events"  # field of a step's file: how many events were in the journal when it was written
 
 
@@ -67,6 +71,9 @@ class Campaign:
     ) -> "Campaign":
         """A new campaign in a new folder, or in one that holds none; folders above it are made.
 
+        Files of the user in that folder stay, hidden ones as well; of what an earlier creation left when it was killed,
+        unfinished files of a campaign are removed.
+
         `records` are tensors by the name of their file in the folder, which `load_record` reads; `events` is what has
         happened before.
 
@@ -83,7 +90,7 @@ class Campaign:
         with ExitStack() as undo:
             lock = _locked(folder, undo)
             _check_vacant(folder)  # another process may have been faster
-            remove_unfinished(folder)
+            remove_unfinished(folder, OWN_FILES)
             _steps_folder(folder)
             for name, tensors in (records or {}).items():
                 make_folder((folder / name).parent)
@@ -111,8 +118,8 @@ class Campaign:
             lock = _locked(folder, undo)
             journal = Journal(_journal_path(folder), is_checked=header["format"] >= CHECKED)
             undo.callback(journal.close)
-            remove_unfinished(folder)
-            remove_unfinished(_steps_folder(folder))
+            remove_unfinished(folder, OWN_FILES)
+            remove_unfinished(_steps_folder(folder), STEP_FILES)
             undo.pop_all()
         return cls(folder, header, (lock, journal))
 

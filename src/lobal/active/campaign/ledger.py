@@ -46,10 +46,11 @@ class Entry:
 class Ledger:
     """All points of a campaign by number, in the order they entered it.
 
-    `n_columns` numbers are recorded for every point. Points of a box are recognised by these inputs, others by their
-    candidate. Of several labels of one point, all count or the last one only (`keeps_repeats`). The order does not
-    depend on the order in which labels arrive, so that a run with many workers, or one that was interrupted, ends with
-    the same data. Where labels are rows of numbers, some of these may be missing (`allows_gaps`): null in JSON.
+    `n_columns` numbers are recorded for every point. Points of a box are known by exactly these inputs, others by their
+    candidate; which points are meant by rounded inputs is decided before anything is recorded. Of several labels of one
+    point, all count or the last one only (`keeps_repeats`). The order does not depend on the order in which labels
+    arrive, so that a run with many workers, or one that was interrupted, ends with the same data. Where labels are rows
+    of numbers, some of these may be missing (`allows_gaps`): null in JSON.
     """
 
     def __init__(

@@ -191,7 +191,7 @@ class Opened:
         if not self.candidates.is_box:
             return columns, []
         codes, known = region.codes(columns), ledger.inputs(range(len(ledger.entries)))
-        near = nearest_within(region, codes, known, SLACK)
+        near = nearest_within(region.variables, codes, known, SLACK)
         asked = [number for batch in ledger.batches for number in batch]  # others have the digits that people gave them
         for numbers in (ledger.pending, asked):
             among, others = np.array(numbers, dtype=np.int64), np.flatnonzero(near < 0)
