@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import lobal
 from lobal.core.interrupts import Uninterrupted, import_whole
 
 MODULE = "import signal\nsignal.raise_signal(signal.SIGINT)\nIS_WHOLE = True\n"
@@ -77,3 +78,10 @@ def test_after_ctrl_c_at_the_first_optimiser_the_process_goes_on(prepare: str, f
     program = GO_ON.format(prepare=prepare, fit=fit)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "went on\n", done.stderr
+
+
+def test_every_file_that_makes_an_optimiser_prepares_for_it() -> None:
+    files = {path.name: path.read_text() for path in Path(lobal.__file__).parent.rglob("*.py")}
+    making = {name: text for name, text in files.items() if "= torch.optim." in text}
+    assert len(making) >= 4
+    assert [name for name, text in making.items() if "prepare_optimisers()\n" not in text] == []
