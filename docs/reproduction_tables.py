@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from docs.records import RESULTS, markdown, mean, record
+from docs.records import markdown, mean, record
 from experiments.deep_gp import ARMS as DEEP_ARMS
 from experiments.figures.errors import by_size, measured_curve, sample_sizes
 from experiments.other_models import savings
@@ -91,6 +91,11 @@ def deep_gp() -> str:
     return _columns({name.replace(" sampling", ""): column for name, column in columns.items()})
 
 
+def deep_gp_ratios() -> dict[str, Any]:
+    """Ratios of errors of a deep Gaussian process, by pair of arms such as "superior_random" and by size."""
+    return {pair.replace("/", "_"): by_n for pair, by_n in record("deep_gp")["ratios"]["rmse"].items()}
+
+
 def _no_penalty() -> str:
     (numbers,) = record("no_penalty")["summary"]
     sizes = sorted(int(name.rpartition("_")[2]) for name in numbers if name.startswith("with_rmse_"))
@@ -145,9 +150,10 @@ REPRODUCTION: dict[str, Callable[[], str]] = {
     "heteroscedastic": _heteroscedastic,
     "mogpu": _mogpu,
     "no penalty": _no_penalty,
-    **({"deep gp": deep_gp} if (RESULTS / "deep_gp.json").exists() else {}),
+    "deep gp": deep_gp,
 }
 REPRODUCTION_DERIVED: dict[str, Callable[[], Any]] = {
+    "deep_gp_ratios": deep_gp_ratios,
     "mogpu_largest": _ratios,
     "noise_rho": _noise_rho,
     "inducing_rmse": _inducing_rmse,
