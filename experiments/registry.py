@@ -336,7 +336,7 @@ EXPERIMENTS = {
         "experiments.simulator:main",
         "named inputs of a simulator: the default learner and random points",
         quick="--seeds 1",
-        paper="--seeds 20",
+        paper="--seeds 50",
     ),
     "tuning": Experiment(
         "experiments.tuning:main",

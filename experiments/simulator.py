@@ -5,7 +5,7 @@ outputs are learned together and, for comparison, the temperature for itself. Er
 points, relative to the standard deviation of the output there, and the root mean square of both; coverage is the share
 of these points whose value lies within the model's interval of 95%.
 
-OMP_NUM_THREADS=1 python -m experiments simulator --seeds 20 --output docs/results/simulator.json
+OMP_NUM_THREADS=1 python -m experiments simulator --seeds 50 --output docs/results/simulator.json
 """
 
 import importlib.util
