@@ -81,7 +81,7 @@ def test_after_ctrl_c_at_the_first_optimiser_the_process_goes_on(prepare: str, f
 
 
 def test_every_file_that_makes_an_optimiser_prepares_for_it() -> None:
-    files = {path.name: path.read_text() for path in Path(lobal.__file__).parent.rglob("*.py")}
+    files = {path: path.read_text() for path in Path(lobal.__file__).parent.rglob("*.py")}
     making = {name: text for name, text in files.items() if "= torch.optim." in text}
     assert len(making) >= 4
     assert [name for name, text in making.items() if "prepare_optimisers()\n" not in text] == []
