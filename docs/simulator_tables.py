@@ -36,5 +36,21 @@ def _coverage() -> str:
     return markdown(["labels", *map(str, sizes), "all"], rows)
 
 
+def _told() -> str:
+    """Errors with a share of the labels in the transition, over those of random labels."""
+    content = record("simulator_told")
+    errors, ratios = content["summary"][0], content["ratios"]
+    rows = [["at random", mean(errors["random"], ".3f"), "1"]]
+    rows += [
+        [f"{share:.0%}", mean(errors[f"share_{share:g}"], ".3f"), mean(ratios[f"share_{share:g}"], ".2f")]
+        for share in content["settings"]["shares"]
+    ]
+    return markdown(["labels in the transition", "error of the temperature", "over random labels"], rows)
+
+
 COLUMNS = {"active": ".2g", "random": ".2g", "ratio": ".2f"}
-SIMULATOR: dict[str, Callable[[], str]] = {"simulator errors": _errors, "simulator coverage": _coverage}
+SIMULATOR: dict[str, Callable[[], str]] = {
+    "simulator errors": _errors,
+    "simulator coverage": _coverage,
+    "simulator told": _told,
+}

@@ -38,6 +38,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `pools.py`: active and random sampling on measured data and on a stationary control
 - `several_outputs.py`: two outputs, a common design beside designs for one of them and random points
 - `simulator.py`: the default learner and random points on the simulator of the examples
+- `simulator_told.py`: the same with labels placed where the function changes most
 - `tuning.py`: errors and seconds with and without tuning
 - `figures/`: figures that only the experiments need
 """

@@ -338,6 +338,13 @@ EXPERIMENTS = {
         quick="--seeds 1",
         paper="--seeds 50",
     ),
+    "simulator_told": Experiment(
+        "experiments.simulator_told:main",
+        "the same with labels placed where the function changes most",
+        smoke="--n 20 --seeds 1",
+        quick="--seeds 3",
+        paper="--seeds 30",
+    ),
     "tuning": Experiment(
         "experiments.tuning:main",
         "errors and seconds with and without tuning",
