@@ -1,5 +1,6 @@
 """How few inducing points will do: the search on made-up answers, and a learner that makes it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +200,12 @@ def test_killed_in_the_step_that_shrinks_a_campaign_resumes_with_the_same_points
 ) -> None:
     append = Campaign.append
 
-    def killed(campaign: Campaign, event: dict[str, Any]) -> None:
+    def killed(campaign: Campaign, event: dict[str, Any], following: Mapping[str, Any]) -> None:
         if event["event"] != "asked" or event["step"]["n_inducing"] is None:
-            append(campaign, event)
+            append(campaign, event, following)
             return
         if instant == "after":
-            append(campaign, event)
+            append(campaign, event, following)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
