@@ -61,9 +61,9 @@ def train(
         ValueError: there are too few configurations, not the labels that the settings ask for, or the gate has no use
             for further ones.
     """
+    whole_number("gate_labels", gate_labels, least=0)
     if gate_labels > 0 and settings.softmax_gate is None:
         raise ValueError(f"gate_labels={gate_labels} needs the paper's gate: softmax_gate=SoftmaxGateOptions()")
-    whole_number("gate_labels", gate_labels, least=0)
     learned, held_out = split(trajectory, n=n + gate_labels, validation=validation, seed=seed)
     gate_set = GateSet(learned.at(slice(n, None))) if len(learned) - n >= FEWEST else None
     learned, generator = learned.at(slice(n)), torch.Generator().manual_seed(seed)
