@@ -232,6 +232,17 @@ class Candidates(ABC):
         # Where many points are the same, a point may not find itself among them.
         return np.asarray(has_label[self.neighbours(labelled, drawn, k)].mean(axis=1).clip(min=1.0 / k))
 
+    def grown(self, drawn: Float[ndarray, "n d"], space: Any) -> "Candidates":  # noqa: ANN401 - a Space
+        """The candidates of another space behind the points so far, which are given by their recorded inputs.
+
+        Raises:
+            ValueError: the candidates are fixed, or those of the space are none of the same kind.
+        """
+        del drawn, space
+        raise ValueError(
+            "the candidates of this campaign are fixed; those of a molecule may grow: MoleculePool(..., grows=True)"
+        )
+
     @classmethod
     @abstractmethod
     def check_fields(cls, fields: Mapping[str, Any]) -> None:

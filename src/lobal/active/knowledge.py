@@ -44,7 +44,9 @@ class Knowledge:
         now = self._state.revision
         if now == self._revision:
             return self
-        return self._under_new_density() if now.told == self._revision.told else Knowledge(self._state)
+        if now.told != self._revision.told:
+            return Knowledge(self._state)
+        return self._under_new_density() if now.grown == self._revision.grown else Knowledge(self._state, self._fitted)
 
     def _under_new_density(self) -> "Knowledge":
         """The same model, and what it says at the candidates, under another training density."""

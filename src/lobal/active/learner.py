@@ -6,7 +6,7 @@ campaign that dies at any instant goes on where it stopped and asks for the same
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from numpy import ndarray
 from lobal.active.campaign.exclusive import exclusive
 from lobal.active.campaign.folder import Campaign
 from lobal.active.campaign.history import History
-from lobal.active.campaign.ledger import Ledger, Observations
+from lobal.active.campaign.ledger import GROWN, Ledger, Observations
 from lobal.active.campaign.state import SMALLEST_TRAINING_SET, CampaignState
 from lobal.active.campaign.steps import Setup, opened_setup
 from lobal.active.candidates import Batch, Candidates, Points, UserInput
@@ -214,6 +214,32 @@ class ActiveLearner:
         undone = self._state.undo()
         self._knowledge = Knowledge(self._state, self._state.model_of_last_step())
         return undone
+
+    @exclusive
+    def grow(self, space: Space, *, about: Mapping[str, Any] | None = None) -> None:
+        """Let the candidates of another space take the place of those nobody has asked for.
+
+        The points so far stay, with their labels, and are the first candidates: their new row numbers are their places
+        in the order in which they entered. Pool and test density are those of the new space, and the density that the
+        points follow is estimated from them. Only a `MoleculePool` that `grows` has such candidates.
+
+        Args:
+            space: the new candidates, of the same molecule.
+            about: how they were made, as JSON can hold it; kept in the journal, see `growths`.
+
+        Raises:
+            ValueError: the candidates of the campaign are fixed, the new ones do not fit, or points are pending.
+        """
+        if pending := len(self._state.ledger.pending):
+            raise ValueError(f"candidates cannot change while points are pending, got {pending}; tell or give them up")
+        drawn = self._state.ledger.inputs(range(self._state.ledger.n_drawn))
+        self._state.grow(self.candidates.grown(drawn, checked_space(space)), about or {})
+
+    @property
+    @exclusive
+    def growths(self) -> list[dict[str, Any]]:
+        """What `grow` was told `about` its candidates, each time."""
+        return [dict(event.get("about", {})) for event in self._state.events_in_force if event["event"] == GROWN]
 
     def run(
         self,

@@ -24,7 +24,7 @@ from lobal.core.files import (
     write_atomically,
 )
 
-HEADER, JOURNAL, LOCK, STEPS = "header.json", "journal.jsonl", "lock", "steps"
+HEADER, JOURNAL, LOCK, STEPS, POOLS = "header.json", "journal.jsonl", "lock", "steps", "pools"
 # Of the folder as a whole; a step's file has its own. 2: kinds of candidates and surrogates. 3: lines of the journal
 # have numbers and checks. All are read.
 CURRENT_FORMAT = 3
@@ -33,6 +33,8 @@ HASH = "sha256"  # of the header's other entries
 # What is written atomically there, and may be left unfinished: files of other names are the user's.
 OWN_FILES = re.compile(r"(header|tables)\.json|journal\.jsonl|(candidates|model)\.lobal|unrecorded-[0-9a-f]{8}\.json")
 STEP_FILES = re.compile(r"[0-9]{4,}\.(lobal|model)")
+POOL_FILES = re.compile(r"[0-9]{4,}\.lobal")
+POOLS_KEPT = 2  # the last candidates, and those before: the journal may be cut there by hand
 EVENTS = "events"  # field of a step's file: how many events were in the journal when it was written
 
 
@@ -43,7 +45,7 @@ class LostEventsError(ValueError):
 
 @final
 class Campaign:
-    """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal` and `lock`.
+    """One campaign's folder: `header.json`, `journal.jsonl`, `steps/NNNN.lobal`, `pools/NNNN.lobal` and `lock`.
 
     Made by `create`, `open` or `read`. Created or opened, it is locked until `close` or until the process ends in
     whatever way. A forked process cannot write to it. The header is written once, when the campaign is created;
@@ -91,7 +93,8 @@ class Campaign:
             lock = _locked(folder, undo)
             _check_vacant(folder)  # another process may have been faster
             remove_unfinished(folder, OWN_FILES)
-            _steps_folder(folder)
+            for name in (STEPS, POOLS):
+                _subfolder(folder, name)
             for name, tensors in (records or {}).items():
                 make_folder((folder / name).parent)
                 save_record(folder / name, tensors, {})
@@ -119,7 +122,8 @@ class Campaign:
             journal = Journal(_journal_path(folder), is_checked=header["format"] >= CHECKED)
             undo.callback(journal.close)
             remove_unfinished(folder, OWN_FILES)
-            remove_unfinished(_steps_folder(folder), STEP_FILES)
+            remove_unfinished(_subfolder(folder, STEPS), STEP_FILES)
+            remove_unfinished(_subfolder(folder, POOLS), POOL_FILES)
             undo.pop_all()
         return cls(folder, header, (lock, journal))
 
@@ -155,10 +159,21 @@ class Campaign:
     def save_step(self, number: int, tensors: dict[str, Tensor], *, keep: int = 2) -> None:
         """Write a step's tensors, whole or not at all, and remove those of steps before the last ones to keep."""
         self._writable().check()
-        make_folder(_steps_folder(self.path))
+        make_folder(_subfolder(self.path, STEPS))
         save_record(self.step_path(number), tensors, {EVENTS: len(self.events)})
         # Not the step before: until this one is in the journal, the campaign goes on from that.
         self.step_path(number - keep).unlink(missing_ok=True)
+
+    def save_pool(self, number: int, tensors: dict[str, Tensor]) -> None:
+        """Write the tensors of the candidates after a growth, and remove those of growths before the last ones."""
+        self._writable().check()
+        make_folder(_subfolder(self.path, POOLS))
+        save_record(self.pool_path(number), tensors, {})
+        self.pool_path(number - POOLS_KEPT).unlink(missing_ok=True)
+
+    def pool_path(self, number: int) -> Path:
+        """The file of the candidates after a growth."""
+        return self.path / pool_name(number)
 
     def load_step(self, number: int) -> dict[str, Tensor]:
         """A step's tensors.
@@ -222,6 +237,11 @@ def step_name(number: int, suffix: str = "lobal") -> str:
     return f"{STEPS}/{number:04d}.{suffix}"
 
 
+def pool_name(number: int) -> str:
+    """The name of the candidates' file after a growth."""
+    return f"{POOLS}/{number:04d}.lobal"
+
+
 def _n_steps(events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """How many steps are in force after all events, and the most that ever were: some may have been undone."""
     asked = most = 0
@@ -234,17 +254,17 @@ def _n_steps(events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 def _last_step(folder: Path) -> int:
     """The highest number of a step's file."""
-    steps = (file.stem for file in _steps_folder(folder).glob("*.lobal"))
+    steps = (file.stem for file in _subfolder(folder, STEPS).glob("*.lobal"))
     return max((int(stem) for stem in steps if stem.isascii() and stem.isdigit()), default=-1)
 
 
-def _steps_folder(folder: Path) -> Path:
-    """The folder of the steps, in which files are written and removed: none elsewhere that a link leads to."""
-    if (folder / STEPS).is_symlink():
-        raise ValueError(f"{folder / STEPS} is a link; put the folder itself in its place")
-    if (folder / STEPS).exists() and not (folder / STEPS).is_dir():
-        raise ValueError(f"{folder / STEPS} is not a folder; restore it from a copy, or remove it")
-    return folder / STEPS
+def _subfolder(folder: Path, name: str) -> Path:
+    """A folder in which files are written and removed: none elsewhere that a link leads to."""
+    if (folder / name).is_symlink():
+        raise ValueError(f"{folder / name} is a link; put the folder itself in its place")
+    if (folder / name).exists() and not (folder / name).is_dir():
+        raise ValueError(f"{folder / name} is not a folder; restore it from a copy, or remove it")
+    return folder / name
 
 
 def _parsed(journal: Path, header: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from lobal.core.checks import shown
 from lobal.core.schema import flag, real, table
 
 Event = dict[str, Any]
+GROWN = "grown"  # the event of other candidates taking the place of those nobody has asked for
 LATEST = 2.5e11  # seconds since 1970, in the year 9892: beyond it there are no dates
 # What any event may have: when it was recorded, and whether it is of the same call as the event before it.
 NOTES = table({}, time=real(0.0, LATEST), continues=flag)
@@ -85,11 +86,22 @@ class Ledger:
                     raise ValueError(f"expected {len(points)} labels of the same shape, got {shown(labels)}")
             case {"event": "failed", "points": list() as points}:
                 _check_numbers("points", points, len(self.entries))
+            case {"event": "grown", "n": int() as n}:
+                self._check_growth(n)
             case _:
                 raise ValueError(f"expected points asked, added, told or failed, got {event.get('event')!r}")
 
+    def _check_growth(self, n: int) -> None:
+        if n <= len(self.entries):
+            raise ValueError(f"expected more than {len(self.entries)} candidates, the points so far among them, got {n}")
+        if self.pending:
+            raise ValueError(f"expected no pending points when candidates change, got {len(self.pending)}")
+
     def apply(self, event: Event) -> None:
-        """Take note of one event: points "asked" for or "added", labels "told", or points that "failed"."""
+        """Take note of one event: points "asked" for or "added", labels "told", points that "failed", other candidates.
+
+        After "grown" the points so far are the first candidates, in their order.
+        """
         match event["event"]:
             case "asked" | "added" as kind:
                 if kind == "asked":
@@ -103,6 +115,10 @@ class Ledger:
             case "failed":
                 for number in event["points"]:
                     self.entries[number].failed = True
+            case "grown":
+                for number, entry in enumerate(self.entries):
+                    entry.candidate = number
+                self._numbers = {number: number for number in range(len(self.entries))}
 
     def _label(self, entry: Entry, label: Any) -> None:  # noqa: ANN401 - a number or a list of numbers
         entry.failed = False

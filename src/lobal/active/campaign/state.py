@@ -17,10 +17,11 @@ from torch import Tensor
 from lobal.active.campaign.folder import JOURNAL, Campaign, LostEventsError
 from lobal.active.campaign.history import STEP, History, Step
 from lobal.active.campaign.journal import NOTHING
-from lobal.active.campaign.ledger import Event, Ledger, Observations, with_nulls
+from lobal.active.campaign.ledger import GROWN, Event, Ledger, Observations, with_nulls
+from lobal.active.campaign.pools import FIELDS, Pools, grown_event
 from lobal.active.campaign.steps import Setup, StepState, create_campaign, has_label_since, model_of_last_step, n_kept
 from lobal.active.campaign.undoing import CONTINUES, impossible, in_force, last_call, n_steps, sentence_of, undoing
-from lobal.active.candidates import Batch, Points, UserInput
+from lobal.active.candidates import Batch, Candidates, Points, UserInput
 from lobal.active.draws import LAST
 from lobal.active.surrogate import FittedSurrogate
 from lobal.core.density import normalised
@@ -36,6 +37,7 @@ class Revision(NamedTuple):
 
     told: int = 0  # events that brought labels
     events: int = 0  # all that are in force
+    grown: int = 0  # events that brought other candidates
 
 
 @final
@@ -48,7 +50,8 @@ class CampaignState:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.candidates = setup.candidates
+        self.candidates = setup.candidates  # the present ones; while events are replayed, before the last growth, the first
+        self._n_candidates = len(self.candidates)  # at any time
         self.ledger = Ledger(
             self.candidates.n_columns,
             is_box=self.candidates.is_box,
@@ -207,6 +210,27 @@ class CampaignState:
             inputs_asked = {"candidates": list(step.indices), "inputs": inputs.tolist()}
             self._append({"event": "asked", "step": step.to_fields(), **inputs_asked}, leaves=state)
 
+    def grow(self, candidates: Candidates, about: Mapping[str, Any]) -> None:
+        """Let other candidates take the place of those nobody has asked for; the points so far are the first of them.
+
+        The density p_k is estimated from these points, and what the last step said of the other candidates forgotten.
+        """
+        self.check_whole()
+        event = {**grown_event(self.revision.grown + 1, candidates), "about": dict(about)}
+        self.ledger.check(event, len(candidates))
+        density = self._estimated(candidates, range(self.ledger.n_drawn))
+        with Uninterrupted():
+            if self._campaign is not None:
+                self._campaign.save_pool(event["pool"], candidates.to_tensors()[0])
+            event = self._record(event)
+            self._left = {}
+            self._replace_candidates(candidates, density)
+            self._apply(event)
+
+    def _replace_candidates(self, candidates: Candidates, density: Float[Tensor, " N"]) -> None:
+        self.candidates, self.density = candidates, density
+        self.last = replace(self.last, density=density, complexity=None)
+
     def labelled_density(self) -> Float[Tensor, " n"]:
         """p_k at the labelled points, less where failures are frequent: the density of the labels themselves."""
         numbers, _ = self.ledger.labelled()
@@ -272,14 +296,14 @@ class CampaignState:
         call = last_call(self.events_in_force)
         left = self.events_in_force[: -len(call)]
         last = self._left_by(n_steps(left) - 1)
-        before = CampaignState(self.setup)
+        before, pools = CampaignState(self.setup), Pools(total=self.revision.grown, last=self.candidates)
         for event in left:
-            before._replay(event, n_steps(left), lambda: last)
+            before._replay(event, n_steps(left), lambda: last, pools)
         with Uninterrupted():
             self._record(undoing(call))
             self.ledger, self.history, self.density = before.ledger, before.history, before.density
             self.last, self.events_in_force = last if n_steps(left) else before.last, left
-            self.revision = Revision(self.revision.told + 1, self.revision.events + 1)
+            self.revision = Revision(self.revision.told + 1, self.revision.events + 1, self.revision.grown)
         return sentence_of(call)
 
     def _left_by(self, number: int) -> StepState:
@@ -304,8 +328,10 @@ class CampaignState:
         self.events_in_force.append(event)
         if event["event"] == "asked":
             self.history = History((*self.history.steps, Step.from_fields(event["step"])))
-        told, events = self.revision
-        self.revision = Revision(told + (event["event"] == "told"), events + 1)
+        if event["event"] == GROWN:
+            self._n_candidates = event["n"]
+        told, events, grown = self.revision
+        self.revision = Revision(told + (event["event"] == "told"), events + 1, grown + (event["event"] == GROWN))
 
     def _density_after(self, event: Event) -> Float[Tensor, " N"]:
         """p_k once the event is in force; a step says by itself what it leaves."""
@@ -316,19 +342,25 @@ class CampaignState:
 
     def _density_of(self, event: Event) -> Float[Tensor, " N"]:
         """The density of points nobody asked for."""
-        return self._estimated(event["candidates"], self._inputs_of(event))
+        return self._estimated_at(self.candidates, event["candidates"], self._inputs_of(event))
 
     def _inputs_of(self, event: Event) -> Float[ndarray, "n d"]:
         """The recorded inputs of the points of an event."""
         shape = len(event["candidates"]), self.candidates.n_columns
         return np.array(event["inputs"], dtype=np.float64).reshape(shape)
 
-    def _estimated(self, numbers: list[int], inputs: Float[ndarray, "n d"]) -> Float[Tensor, " N"]:
+    def _estimated(self, candidates: Candidates, numbers: Sequence[int]) -> Float[Tensor, " N"]:
+        """The density of points by number, at candidates that are given by the same numbers."""
+        return self._estimated_at(candidates, list(numbers), self.ledger.inputs(numbers))
+
+    def _estimated_at(
+        self, candidates: Candidates, numbers: list[int], inputs: Float[ndarray, "n d"]
+    ) -> Float[Tensor, " N"]:
         """The density of points, estimated from them, or taken to be the test density if they are few."""
         if len(numbers) < SMALLEST_TRAINING_SET:
-            return self.candidates.test_density
-        estimate = self.candidates.density_of(numbers, inputs, self.setup.settings.seed)
-        return normalised(estimate, self.candidates.pool_density)
+            return candidates.test_density
+        estimate = candidates.density_of(numbers, inputs, self.setup.settings.seed)
+        return normalised(estimate, candidates.pool_density)
 
     # The folder.
 
@@ -338,7 +370,8 @@ class CampaignState:
             raise ValueError(f"this campaign is kept in {self._campaign.path} already, up to its last event")
         left = [self._left[number] for number in sorted(self._left) if number <= self.last.number]
         with Uninterrupted():
-            self._campaign = create_campaign(path, self.setup, self._events, left)
+            grown = None if self.revision.grown == 0 else (self.revision.grown, self.candidates)
+            self._campaign = create_campaign(path, self.setup, self._events, left, grown)
             self._events, self._left = [], {}
 
     def model_of_last_step(self) -> FittedSurrogate | None:
@@ -362,18 +395,21 @@ class CampaignState:
         state = CampaignState(setup)
         counted = in_force(events, campaign.path / JOURNAL)
         total = n_steps([event for _, event in counted])
+        pools = Pools(campaign, total=sum(event.get("event") == GROWN for _, event in counted))
         for number, event in counted:
             try:
-                state._replay(event, total, lambda: state._left_by_last_step(campaign))
+                state._replay(event, total, lambda: state._left_by_last_step(campaign, pools), pools)
             except (ValueError, KeyError, TypeError) as error:
                 raise impossible(campaign.path / JOURNAL, number, error) from error
         state._campaign, state._n_before = campaign, len(campaign.events) - len(events)
-        state.revision = Revision(state.revision.told, len(events))
+        state.revision = state.revision._replace(events=len(events))
         return state
 
-    def _replay(self, event: Event, total: int, left_by_last_step: Callable[[], StepState]) -> None:
+    def _replay(
+        self, event: Event, total: int, left_by_last_step: Callable[[], StepState], pools: Pools
+    ) -> None:
         """Bring an event of the past in force; densities before the last of so many steps do not matter any more."""
-        self.ledger.check(event, len(self.candidates))
+        self.ledger.check(event, self._n_candidates)
         if event["event"] in ("asked", "added"):
             self.candidates.check_recorded(self._inputs_of(event))
         if event["event"] == "told":
@@ -382,7 +418,9 @@ class CampaignState:
                 raise ValueError(f"expected a label of every point, got none of {event['points']}")
         if event["event"] == "asked":
             STEP(event.get("step"), "step")
-        if len(self.history) == total:
+        if event["event"] == GROWN:
+            self._replay_growth(event, pools)
+        elif len(self.history) == total and self.revision.grown == pools.total:
             self.density = self._density_after(event)
         self._apply(event)
         if event["event"] == "asked":
@@ -392,11 +430,22 @@ class CampaignState:
                 self.last = left_by_last_step()
                 self.density = self.last.density
 
-    def _left_by_last_step(self, campaign: Campaign) -> StepState:
+    def _replay_growth(self, event: Event, pools: Pools) -> None:
+        """The last growth brings its candidates, those before it nothing but their number."""
+        FIELDS(event, GROWN)
+        number = self.revision.grown + 1
+        if event["pool"] != number:
+            raise ValueError(f"expected candidates number {number}, got {event['pool']}")
+        if number == pools.total:
+            drawn = range(self.ledger.n_drawn)
+            candidates = pools.load(event, self.ledger.inputs(drawn))
+            self._replace_candidates(candidates, self._estimated(candidates, drawn))
+
+    def _left_by_last_step(self, campaign: Campaign, pools: Pools) -> StepState:
         """What the last step left, or as much of it as can be had without its file."""
         number = len(self.history) - 1
         try:
-            return StepState.load(campaign, number, len(self.candidates))
+            return StepState.load(campaign, number, self._n_candidates)
         except LostEventsError:
             raise
         except (FileNotFoundError, ValueError, KeyError) as error:
@@ -406,7 +455,10 @@ class CampaignState:
                 campaign.step_path(number),
                 error,
             )
-            density = self._estimated(*self.points(range(self.ledger.n_drawn)))
+            if self.revision.grown < pools.total:  # estimated anew in any case
+                return StepState(number=number, density=torch.ones(self._n_candidates), complexity=None)
+            numbers, inputs = self.points(range(self.ledger.n_drawn))
+            density = self._estimated_at(self.candidates, numbers, inputs)
             return StepState(number=number, density=density, complexity=None)
 
 

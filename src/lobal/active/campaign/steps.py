@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.active.campaign.folder import CURRENT_FORMAT, HEADER, JOURNAL, Campaign, step_name
+from lobal.active.campaign.folder import CURRENT_FORMAT, HEADER, JOURNAL, Campaign, pool_name, step_name
 from lobal.active.campaign.ledger import Event
 from lobal.active.candidates import Candidates
 from lobal.active.settings import LearnerSettings
@@ -114,7 +114,11 @@ class Setup(NamedTuple):
 
 
 def create_campaign(
-    path: str | os.PathLike[str], setup: Setup, events: Sequence[Event], left: Sequence[StepState]
+    path: str | os.PathLike[str],
+    setup: Setup,
+    events: Sequence[Event],
+    left: Sequence[StepState],
+    grown: tuple[int, Candidates] | None = None,  # candidates after the last growth, and its number
 ) -> Campaign:
     """A folder with all that has happened so far and what the last steps left; whole, or no campaign at all."""
     tensors, fields = setup.candidates.to_tensors()
@@ -122,6 +126,7 @@ def create_campaign(
         parts = {name: part for name, part in setup.validation._asdict().items() if part is not None}
         tensors |= {f"validation.{name}": torch.tensor(part, dtype=torch.float64) for name, part in parts.items()}
     records = {CANDIDATES_FILE: tensors, **{step_name(step.number): step.tensors() for step in left}}
+    records |= {} if grown is None else {pool_name(grown[0]): grown[1].to_tensors()[0]}
     header = {
         "settings": setup.settings.to_fields(),
         "candidates": {"kind": setup.candidates.kind, **fields},

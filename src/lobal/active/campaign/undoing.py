@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lobal.active.campaign.ledger import Event
+from lobal.active.campaign.ledger import GROWN, Event
 from lobal.core.schema import table, whole
 
 UNDONE, CONTINUES = "undone", "continues"
@@ -73,6 +73,10 @@ def last_call(events: Sequence[Event]) -> Sequence[Event]:
     if not events:
         raise ValueError(
             "there is nothing to undo: nothing was asked for, told, expected or given up, or all is undone"
+        )
+    if events[-1]["event"] == GROWN:
+        raise ValueError(
+            "the last event cannot be undone: other candidates took the place of those before; call grow() with others"
         )
     first = len(events) - 1
     while first > 0 and events[first].get(CONTINUES):
