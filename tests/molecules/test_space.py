@@ -100,7 +100,7 @@ def test_rows_that_are_not_available_or_repeated_are_refused() -> None:
     [
         ({"available": torch.arange(60) < 4}, "need at least 10 configurations to choose from, got 4"),
         ({"available": torch.ones(3) > 0}, r"available must be one value per configuration, \(60,\), got"),
-        ({"test_density": "md"}, "one of pool, uniform, got 'md'"),
+        ({"test_density": "md"}, "one of pool, uniform, or a power .* got 'md'"),
     ],
 )
 def test_a_pool_that_leaves_no_choice_is_refused(options: dict[str, Any], message: str) -> None:

@@ -113,18 +113,24 @@ def is_single_precision_enough(X: Descriptors) -> bool:
     return bound < SINGLE_PRECISION_ERROR and torch.get_float32_matmul_precision() == "highest"
 
 
-def named_test_density(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """The test density q at the configurations of the pool, not normalised: "pool" for p_X, "uniform" for a constant.
+def named_test_density(name: str | float, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The test density q at the configurations of the pool, not normalised.
+
+    "pool" stands for p_X, "uniform" for a constant, and a number from 0 to 1 for that power of p_X.
 
     Raises:
         ValueError: there is no such test density.
     """
-    if name not in TEST_DENSITIES:
-        raise ValueError(f"the test density must be one of {', '.join(TEST_DENSITIES)}, got {name!r}")
-    return pool_density if name == "pool" else torch.ones_like(pool_density)
+    is_power = isinstance(name, float) and 0.0 <= name <= 1.0
+    if not is_power and name not in TEST_DENSITIES:
+        raise ValueError(
+            f"the test density must be one of {', '.join(TEST_DENSITIES)}, or a power from 0.0 to 1.0 of the pool's, "
+            f"got {name!r}"
+        )
+    return pool_density.pow(name if isinstance(name, float) else float(name == "pool"))
 
 
-def error_weights(name: str, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+def error_weights(name: str | float, pool_density: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Weights q / p_X, one on average, of errors at configurations that follow p_X."""
     weights = named_test_density(name, pool_density) / pool_density
     return weights / weights.mean()

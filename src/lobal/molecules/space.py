@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -19,7 +19,7 @@ from lobal.active.surrogate import Surrogate, Validation
 from lobal.core.checks import shown
 from lobal.core.density import normalised
 from lobal.core.real_numbers import as_numbers, check_complete
-from lobal.core.schema import FINITE, TINY, list_of, positive, table, text, whole
+from lobal.core.schema import FINITE, TINY, flag, list_of, positive, real, table, text, whole
 from lobal.core.stored_tensors import StoredTensors
 from lobal.molecules.density import (
     TEST_DENSITIES,
@@ -40,7 +40,13 @@ logger = logging.getLogger(__name__)
 
 # Fields of the candidates in a campaign's header.
 IDENTITY = table({"sha256": text(), "n": whole(1), "species": list_of(whole(0, HEAVIEST)), "source": text()})
-POOL_FIELDS = table({"test_density": text(*TEST_DENSITIES), "width": positive(), "pool": IDENTITY})
+
+
+def _check_test_density(value: object, name: str) -> None:
+    (real(0.0, 1.0) if isinstance(value, float) else text(*TEST_DENSITIES))(value, name)
+
+
+POOL_FIELDS = table({"test_density": _check_test_density, "width": positive(), "pool": IDENTITY}, grows=flag)
 FEWEST = 10  # configurations to choose from
 DRAW = 0  # what a seed is for; fits have another number
 PART = 2**17  # candidates whose local bandwidths are computed at a time: their Jacobians take 100 MB
@@ -51,8 +57,9 @@ PART = 2**17  # candidates whose local bandwidths are computed at a time: their 
 class MolecularCandidates(Candidates):
     """Configurations to choose from. A user knows them by their rows in the pool, models by their positions.
 
-    Labels are energies in eV and forces in eV / Angstrom, as rows of 1 + 3 N numbers, or as a pair of arrays (n,) and
-    (n, N, 3). Of several labels of one configuration, the last one counts.
+    Of a pool that `grows`, positions are recorded with every point: rows are those of the present pool only, which
+    begins with all points so far. Labels are energies in eV and forces in eV / Angstrom, as rows of 1 + 3 N numbers, or
+    as a pair of arrays (n,) and (n, N, 3). Of several labels of one configuration, the last one counts.
     """
 
     kind: ClassVar[str] = MOLECULES
@@ -61,10 +68,11 @@ class MolecularCandidates(Candidates):
     R: Positions  # Angstrom
     rows: Int[Tensor, " M"]  # in the pool
     pool_density: Float[Tensor, " M"]
-    test_name: str  # of the test density
+    test_name: str | float  # of the test density
     permutations: Permutations
     width: float  # of the kernels of densities
     pool: Mapping[str, Any]  # how the pool is recognised
+    grows: bool = False
     device: str | None = None
 
     @cached_property
@@ -88,7 +96,12 @@ class MolecularCandidates(Candidates):
 
     @property
     def n_columns(self) -> int:
-        """None: the candidate number says which configuration it is."""
+        """None where the candidate number says which configuration it is, else 3 N coordinates."""
+        return 3 * self.R.shape[1] if self.grows else 0
+
+    @property
+    def n_inputs(self) -> int:
+        """None: models have positions."""
         return 0
 
     def generator(self, seed: int, step: int) -> torch.Generator:
@@ -101,9 +114,17 @@ class MolecularCandidates(Candidates):
 
     def place(
         self, indices: Int[Tensor, " b"], *, generator: torch.Generator, taken: Sequence[int] | None = None
-    ) -> Float[ndarray, "b 0"]:
+    ) -> Float[ndarray, "b d"]:
         del generator, taken
-        return np.empty((len(indices), 0))
+        return self._recorded(indices)
+
+    def _recorded(self, numbers: Any) -> Float[ndarray, "n d"]:  # noqa: ANN401 - numbers of any kind
+        """What the journal keeps of candidates: positions, or nothing."""
+        return self.R[numbers].flatten(1).numpy() if self.grows else np.empty((len(numbers), 0))
+
+    def check_recorded(self, inputs: Float[ndarray, "n d"]) -> None:
+        if self.grows and len(inputs):
+            describe(torch.from_numpy(inputs).unflatten(1, (-1, 3)))  # for its checks
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
@@ -123,7 +144,8 @@ class MolecularCandidates(Candidates):
             )
         if len({*rows}) < len(rows):
             raise ValueError(f"configurations must be given once each, got {shown(batch)}")
-        return [self._numbers[row] for row in rows], np.empty((len(rows), 0))
+        numbers = [self._numbers[row] for row in rows]
+        return numbers, self._recorded(numbers)
 
     def batch(self, numbers: Int[ndarray, " n"], inputs: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
         del inputs
@@ -170,6 +192,7 @@ class MolecularCandidates(Candidates):
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {"R": self.R.contiguous(), "rows": self.rows, "density": self.pool_density}
         fields = {"test_density": self.test_name, "width": self.width, "pool": dict(self.pool)}
+        fields |= {"grows": True} if self.grows else {}
         return tensors | {"permutations": self.permutations}, fields
 
     @classmethod
@@ -186,7 +209,11 @@ class MolecularCandidates(Candidates):
         stored.real("density", "M", least=TINY, most=FINITE)
         check_group(stored.whole("permutations", "g N", least=0, most=N - 1))
         if "R" in stored:
-            descriptors(stored.real("R", "M N 3"))  # for its checks
+            R = stored.real("R", "M N 3")
+            descriptors(R)  # for its checks
+            species = torch.tensor(fields["pool"]["species"])
+            if len(R) == n and fingerprint(species, R) != fields["pool"]["sha256"]:
+                raise ValueError("configurations must be those of the campaign's pool, got others")
         if "validation.X" in stored:
             descriptors(stored.real("validation.X", "v N 3"))
             stored.real("validation.y", "v w", least=-FINITE, most=FINITE)
@@ -223,8 +250,23 @@ class MolecularCandidates(Candidates):
             permutations=tensors["permutations"],
             width=float(fields["width"]),
             pool=pool,
+            grows=bool(fields.get("grows", False)),
             device=None if space is None else space.device,
         )
+
+    def grown(self, drawn: Float[ndarray, "n d"], space: Any) -> Candidates:  # noqa: ANN401 - a Space
+        if not self.grows:
+            return super().grown(drawn, space)
+        if not isinstance(space, MoleculePool):
+            raise ValueError(
+                f"the candidates of a growing MoleculePool can only be those of another, got {shown(space)}"
+            )
+        pool = space.trajectory
+        check_species(torch.tensor(self.pool["species"]), pool.species, pool.source)
+        R = torch.cat([torch.from_numpy(drawn).unflatten(1, (-1, 3)), pool.R[space.rows]])
+        # Labels of the new configurations, if any, are not used.
+        bare = replace(pool, R=R, energies=None, forces=None, number=None)
+        return replace(space, trajectory=bare, available=None, grows=True)._candidates
 
 
 @final
@@ -235,9 +277,11 @@ class MoleculePool(Space):
     Args:
         trajectory: all configurations; labels that it may have are not used.
         available: which of them may be asked for; by default all.
-        test_density: q: "pool" for p_X, the distribution of the trajectory, or "uniform".
+        test_density: q: "pool" for p_X, the distribution of the trajectory, "uniform", or a power of p_X, 0.0 to 1.0.
         width: of the kernels that densities are estimated with, in 1 / Angstrom; by default found from the
             configurations. The paper has 0.03 for malonaldehyde.
+        grows: whether other configurations may take the place of these later (`ActiveLearner.grow`), as where a force
+            field simulates its own pool. Campaigns then record the positions of all points.
         device: where densities are estimated, and force fields learned by default.
 
     Raises:
@@ -254,8 +298,9 @@ class MoleculePool(Space):
 
     trajectory: Trajectory
     available: Bool[Tensor, " n"] | None = None
-    test_density: str = "pool"
+    test_density: str | float = "pool"
     width: float | None = None
+    grows: bool = False
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -274,9 +319,12 @@ class MoleculePool(Space):
     def identity(self) -> dict[str, Any]:
         """How the pool is recognised: a hash of atoms and positions, with what messages name."""
         pool = self.trajectory
-        content = (pool.species.numpy().tobytes(), pool.R.contiguous().numpy().tobytes())
-        fingerprint = hashlib.sha256(b"".join(content)).hexdigest()
-        return {"sha256": fingerprint, "n": len(pool), "species": pool.species.tolist(), "source": pool.source}
+        return {
+            "sha256": fingerprint(pool.species, pool.R),
+            "n": len(pool),
+            "species": pool.species.tolist(),
+            "source": pool.source,
+        }
 
     @cached_property
     def _candidates(self) -> MolecularCandidates:
@@ -294,6 +342,7 @@ class MoleculePool(Space):
             permutations=permutations,
             width=width,
             pool=self.identity,
+            grows=self.grows,
             device=self.device,
         )
 
@@ -328,6 +377,12 @@ class MoleculePool(Space):
         # Each counts itself, as configurations of the pool do.
         density = 1.0 + self._candidates.density_at(R, self._candidates.R)
         return Validation(R.numpy(), y, error_weights(self.test_density, density).numpy())
+
+
+def fingerprint(species: Int[Tensor, " N"], R: Positions) -> str:
+    """A hash of atoms and positions."""
+    content = (species.numpy().tobytes(), R.contiguous().numpy().tobytes())
+    return hashlib.sha256(b"".join(content)).hexdigest()
 
 
 def joined_labels(values: Any, shape: Sequence[int], *, name: str) -> Float[ndarray, "n w"]:  # noqa: ANN401 - array-likes

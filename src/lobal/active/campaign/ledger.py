@@ -93,7 +93,9 @@ class Ledger:
 
     def _check_growth(self, n: int) -> None:
         if n <= len(self.entries):
-            raise ValueError(f"expected more than {len(self.entries)} candidates, the points so far among them, got {n}")
+            raise ValueError(
+                f"expected more than {len(self.entries)} candidates, the points so far among them, got {n}"
+            )
         if self.pending:
             raise ValueError(f"expected no pending points when candidates change, got {len(self.pending)}")
 

@@ -50,7 +50,9 @@ class CampaignState:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.candidates = setup.candidates  # the present ones; while events are replayed, before the last growth, the first
+        self.candidates = (
+            setup.candidates
+        )  # the present ones; while events are replayed, before the last growth, the first
         self._n_candidates = len(self.candidates)  # at any time
         self.ledger = Ledger(
             self.candidates.n_columns,
@@ -405,9 +407,7 @@ class CampaignState:
         state.revision = state.revision._replace(events=len(events))
         return state
 
-    def _replay(
-        self, event: Event, total: int, left_by_last_step: Callable[[], StepState], pools: Pools
-    ) -> None:
+    def _replay(self, event: Event, total: int, left_by_last_step: Callable[[], StepState], pools: Pools) -> None:
         """Bring an event of the past in force; densities before the last of so many steps do not matter any more."""
         self.ledger.check(event, self._n_candidates)
         if event["event"] in ("asked", "added"):

@@ -46,5 +46,5 @@ class Bonds:
         """Whether no bond of a configuration is broken, and no atoms are so near that another has formed."""
         first, second = atom_pairs(R.shape[1], R.device)
         distances = (R[:, first] - R[:, second]).norm(dim=2)
-        is_apart = (distances > self.nearest.to(R)) & (distances < self.farthest.to(R))
+        is_apart: Tensor = (distances > self.nearest.to(R)) & (distances < self.farthest.to(R))
         return is_apart.all(1)
