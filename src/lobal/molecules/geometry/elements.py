@@ -1,4 +1,4 @@
-"""Masses and radii of the elements up to radon, by atomic number; the first entry stands for no atom.
+"""Symbols, masses and radii of the elements up to radon, by atomic number; the first entry stands for no atom.
 
 Standard atomic weights (IUPAC; the mass number of the longest-lived isotope where there is none) and covalent radii
 (Cordero et al., Dalton Transactions, 2008).
@@ -8,6 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+_ROWS = (
+    "X H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr",
+    "Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu",
+    "Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn",
+)
+SYMBOLS = tuple(" ".join(_ROWS).split())
 # Daltons.
 MASSES = (
     *(0.0, 1.008, 4.003, 6.94, 9.012, 10.81, 12.011, 14.007, 15.999, 18.998, 20.18),
@@ -53,3 +59,14 @@ def _looked_up(table: tuple[float, ...], species: Int[Tensor, " N"]) -> Float[Te
     if unknown:
         raise ValueError(f"atomic numbers must be 1 to {len(table) - 1} to have masses and radii, got {unknown[0]}")
     return torch.tensor(table, dtype=torch.float64)[species.cpu()].to(species.device)
+
+
+def symbol_of(z: int) -> str:
+    """The symbol of an element; Z110, say, of one that has none here."""
+    return SYMBOLS[z] if 0 < z < len(SYMBOLS) else f"Z{z}"
+
+
+def atom_names(species: Int[Tensor, " N"]) -> list[str]:
+    """The atoms' symbols with their places in the molecule, from 0: C0, C1, O2."""
+    symbols = [symbol_of(z) for z in species.tolist()]
+    return [f"{symbol}{'-' * symbol[-1].isdigit()}{place}" for place, symbol in enumerate(symbols)]

@@ -108,8 +108,8 @@ def read_trajectory(
         raise ValueError(f"{path}: {error}; correct the file, or leave such configurations out") from error
 
 
-def write_configurations(path: Path, trajectory: Trajectory) -> Path:
-    """Write positions as extended xyz or, where ASE is not installed, as npz.
+def write_configurations(path: Path, trajectory: Trajectory, *, labelled: bool = False) -> Path:
+    """Write positions, and labels on request, as extended xyz or, where ASE is not installed, as npz.
 
     The suffix is added to the path, which is returned. The file appears whole or not at all.
     """
@@ -119,29 +119,43 @@ def write_configurations(path: Path, trajectory: Trajectory) -> Path:
         file = path.with_suffix(".npz")
     else:
         file = path.with_suffix(".xyz")
-    write_atomically(file, _positions_content(trajectory, file.suffix))
+    shown = trajectory if labelled else replace(trajectory, energies=None, forces=None)
+    write_atomically(file, _content(shown, file.suffix))
     return file
 
 
 def holds_positions_only(path: Path) -> bool:
     """Whether a file is one that `write_configurations` wrote, to which nothing was added."""
     try:
-        return path.read_bytes() == _positions_content(read_trajectory(path, labelled=False), path.suffix)
+        found = replace(read_trajectory(path, labelled=False), energies=None, forces=None)
+        return path.read_bytes() == _content(found, path.suffix)
     except ValueError:
         return False
 
 
-def _positions_content(trajectory: Trajectory, suffix: str) -> bytes:
+def _content(trajectory: Trajectory, suffix: str) -> bytes:
     R, numbers = trajectory.R.numpy(), trajectory.species.numpy()
+    labels = {
+        name: part.numpy()
+        for name, part in (("E", trajectory.energies), ("F", trajectory.forces))
+        if part is not None
+    }
     if suffix == ".npz":
         content = io.BytesIO()
-        np.savez(content, R=R, z=numbers, r_unit="Ang")
+        units = {"r_unit": "Ang"} | ({"e_unit": "eV"} if labels else {})
+        np.savez(content, R=R, z=numbers, **labels, **units)  # type: ignore[arg-type]  # arrays and names of units
         return content.getvalue()
     from ase import Atoms
+    from ase.calculators.singlepoint import SinglePointCalculator
     from ase.io import write
 
+    frames: list[Any] = [Atoms(numbers, each) for each in R]
+    if labels:
+        for row, frame in enumerate(frames):
+            known = {name: labels[key][row] for name, key in (("energy", "E"), ("forces", "F")) if key in labels}
+            frame.calc = SinglePointCalculator(frame, **known)
     text = io.StringIO()
-    write(text, [Atoms(numbers, each) for each in R], format="extxyz")
+    write(text, frames, format="extxyz")
     return text.getvalue().encode()
 
 

@@ -1,0 +1,229 @@
+"""Configurations from molecular dynamics with a model that is known to be good in a region only.
+
+Appendix, "A realistic MD simulation AL scenario": the pool that labels are chosen from is simulated with the cheap
+model, and a trajectory starts again wherever it leaves what is known. Many walkers move at once, each on its own
+trajectory: a force field predicts a hundred configurations in little more time than one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lobal.core.checks import real_number, whole_number
+from lobal.molecules.dynamics.motion import (
+    Bath,
+    ForceFunction,
+    Masses,
+    Motion,
+    begun,
+    step,
+    temperatures,
+    thermal_velocities,
+)
+from lobal.molecules.dynamics.region import KnownRegion
+from lobal.molecules.geometry.bonds import Bonds
+from lobal.molecules.geometry.descriptor import Positions
+from lobal.molecules.geometry.elements import masses_of
+
+# fs after each start before samples count: two vibrations of hydrogen, in which its bonds forget the velocities drawn.
+EQUILIBRATION = 20.0
+# By the temperature of the bath: walkers hotter than that have fallen into a hole of the model. Of three atoms in
+# equilibrium one sample in a million is as hot, of nine one in 10^18.
+HOTTEST = 6.0
+# Angstrom / fs: hydrogen of 50 eV. Faster atoms leave the range of floating-point numbers before they are looked at.
+FASTEST = 1.0
+# The smallest share of samples to go on with, looked at after so many samples of every walker.
+LEAST_KEPT = 0.02
+FIRST_LOOK = 50
+
+Report: TypeAlias = Callable[[int, int, int], None]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """How a pool is simulated.
+
+    Args:
+        temperature: In K.
+        configurations: How many configurations the pool is to have.
+        walkers: How many trajectories at once. More are faster on a GPU; each should be longer than some 100 fs.
+        interval: Time between two samples of a walker, in fs.
+        time_step: In fs.
+        friction: In 1 / fs.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+    """
+
+    temperature: float = 500.0
+    configurations: int = 20_000
+    walkers: int = 100
+    interval: float = 10.0
+    time_step: float = 0.5
+    friction: float = 0.01
+
+    def __post_init__(self) -> None:
+        real_number("temperature", self.temperature, above=0.0, most=1e5, hint="it is in K")
+        whole_number("configurations", self.configurations, least=1)
+        whole_number("walkers", self.walkers, least=1)
+        _ = self.bath  # for its checks
+        hint = "it is in fs, and at least one time step"
+        real_number("interval", self.interval, least=self.time_step, most=1e6, hint=hint)
+
+    @property
+    def bath(self) -> Bath:
+        """Temperature, time step and friction."""
+        return Bath(temperature=self.temperature, time_step=self.time_step, friction=self.friction)
+
+    @property
+    def steps(self) -> int:
+        """Time steps between two samples."""
+        return round(self.interval / self.time_step)
+
+
+class Simulated(NamedTuple):
+    """Configurations of a simulation, in the order in which they were reached."""
+
+    R: Positions  # Angstrom
+    energies: Float[Tensor, " n"]  # of the model, eV
+    walker: Int[Tensor, " n"]  # which was there
+    resets: int  # how often a walker started again
+    checks: int  # how many configurations were looked at, those kept and those not
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Setting:
+    """What does not change during a simulation."""
+
+    forces: ForceFunction
+    starts: Positions
+    masses: Masses
+    region: KnownRegion
+    bonds: Bonds
+    options: SimulationOptions
+    generator: torch.Generator
+
+    def launched(self, number: int) -> Motion:
+        """Walkers at some of the starts, with thermal velocities."""
+        drawn = torch.randint(len(self.starts), (number,), generator=self.generator, device=self.generator.device)
+        R = self.starts[drawn.to(self.starts.device)]
+        V = thermal_velocities(self.masses, self.options.temperature, number, generator=self.generator, R=R)
+        return begun(R, V, self.forces)
+
+    def relaunched(self, motion: Motion, rows: Int[Tensor, " k"]) -> Motion:
+        """The walkers, some of them started again."""
+        return motion if len(rows) == 0 else motion.with_rows(rows, self.launched(len(rows)))
+
+    def advanced(self, motion: Motion) -> tuple[Motion, Bool[Tensor, " w"]]:
+        """The walkers one interval later, and which of them have moved soundly all the while; others started again."""
+        sound = torch.ones_like(motion.energies, dtype=torch.bool)
+        for _ in range(self.options.steps):
+            motion = step(motion, self.forces, self.masses, self.options.bath, generator=self.generator)
+            now = moves_soundly(motion)
+            motion = self.relaunched(motion, (~now).nonzero()[:, 0])
+            sound &= now
+        return motion, sound
+
+    def trusted(self, motion: Motion) -> Bool[Tensor, " w"]:
+        """Whether walkers are where the model is known, whole, and not too hot."""
+        cool = temperatures(motion.V, self.masses) <= HOTTEST * self.options.temperature
+        whole = self.bonds.are_whole(motion.R)
+        return cool & whole & self.region.contains(motion.R)
+
+
+def moves_soundly(motion: Motion) -> Bool[Tensor, " w"]:
+    """Whether everything about a walker is finite, and no atom faster than `FASTEST`."""
+    finite = [part.isfinite().flatten(1).all(1) for part in (motion.R, motion.forces, motion.energies[:, None])]
+    slow = motion.V.abs().flatten(1).amax(1) < FASTEST  # false for NaN as well
+    return torch.stack([*finite, slow]).all(0)
+
+
+def simulate_pool(
+    forces: ForceFunction,
+    starts: Positions,
+    species: Int[Tensor, " N"],
+    region: KnownRegion,
+    bonds: Bonds,
+    options: SimulationOptions,
+    *,
+    generator: torch.Generator,
+    report: Report | None = None,
+) -> Simulated:
+    """Configurations that walkers reach in the region, by Langevin dynamics.
+
+    Every walker starts at one of the `starts`, chosen at random, with thermal velocities. Every `options.interval` all
+    walkers are looked at. A walker starts again, and the configuration is not kept, where it has left the region, a
+    bond is broken or formed, the temperature is above `HOTTEST` times that of the bath, or numbers are not finite (or
+    an atom faster than `FASTEST`) at any step. The first `EQUILIBRATION` fs after a start are not kept either.
+
+    Args:
+        forces: Energies and forces of the model.
+        starts: Configurations to start from, mostly those with labels; ones outside the region are not used.
+        species: Atomic numbers.
+        region: Where the model is known.
+        bonds: The molecule's bonds.
+        options: Temperature, time step and numbers.
+        generator: Of everything random; with the same, results are the same.
+        report: Called with the numbers of configurations kept and wanted and of resets, after every interval.
+
+    Raises:
+        ValueError: there is no start within the region, or almost no configuration can be kept.
+    """
+    usable = starts[bonds.are_whole(starts) & region.contains(starts)]
+    if len(usable) == 0:
+        raise ValueError(
+            f"none of the {len(starts)} configurations to start from is within the known region and has all bonds "
+            "whole; start from configurations with labels, and take the bonds of one near the equilibrium"
+        )
+    masses = masses_of(species).to(starts)
+    setting = _Setting(
+        forces=forces,
+        starts=usable,
+        masses=masses,
+        region=region,
+        bonds=bonds,
+        options=options,
+        generator=generator,
+    )
+    return _simulated(setting, report or _ignored)
+
+
+def _simulated(setting: _Setting, report: Report) -> Simulated:
+    options = setting.options
+    motion = setting.launched(options.walkers)
+    since = torch.zeros(options.walkers, device=motion.R.device)  # fs since the start
+    R, energies, walker = [motion.R[:0]], [motion.energies[:0]], [since[:0].long()]
+    kept = resets = checks = 0
+    while kept < options.configurations:
+        motion, sound = setting.advanced(motion)
+        good = sound & setting.trusted(motion)
+        since = torch.where(good, since + options.interval, 0.0)
+        rows = (since > EQUILIBRATION).nonzero()[: options.configurations - kept, 0]
+        R.append(motion.R[rows])
+        energies.append(motion.energies[rows])
+        walker.append(rows)
+        motion = setting.relaunched(motion, (~good).nonzero()[:, 0])
+        kept, checks, resets = kept + len(rows), checks + len(good), resets + int((~good).sum())
+        report(kept, options.configurations, resets)
+        _check_progress(kept, checks, resets, options)
+    return Simulated(torch.cat(R), torch.cat(energies), torch.cat(walker), resets, checks)
+
+
+def _ignored(kept: int, wanted: int, resets: int) -> None:
+    """No report."""
+
+
+def _check_progress(kept: int, checks: int, resets: int, options: SimulationOptions) -> None:
+    """Raise a ValueError where it would go on for too long; that bounds the number of samples."""
+    if checks >= FIRST_LOOK * options.walkers and kept < min(LEAST_KEPT * checks, options.configurations):
+        raise ValueError(
+            f"walkers leave the known region at once: of {checks} configurations looked at, every {options.interval:g} "
+            f"fs, {kept} could be kept, expected at least {LEAST_KEPT:.0%}, and walkers started again {resets} times. "
+            "Lower the temperature or the time step, or label more configurations first, farther apart in time"
+        )
