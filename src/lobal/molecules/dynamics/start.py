@@ -180,8 +180,9 @@ class _Simulation:
                 "the oracle has no energy and forces of the first configuration; see the message above, mend the "
                 "oracle or give a configuration nearer to equilibrium"
             )
-        V = thermal_velocities(self._masses, T, w, generator=generator, R=self._R)
-        return Motion(self._R.repeat(w, 1, 1), V, energies.repeat(w), forces.repeat(w, 1, 1))
+        R = self._R.repeat(w, 1, 1)
+        V = thermal_velocities(self._masses, T, w, generator=generator, R=R)
+        return Motion(R, V, energies.repeat(w), forces.repeat(w, 1, 1))
 
     def _mended(self, moved: Motion, generator: torch.Generator) -> tuple[Motion, list[int]]:
         """Walkers that failed or broke a bond go back to the first configuration, with new velocities."""
