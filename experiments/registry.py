@@ -142,6 +142,14 @@ EXPERIMENTS = {
         quick="--n-inducing 256 --seeds 4",
         paper="--n-inducing 1024 --seeds 20",
     ),
+    "forcefield_grow": Experiment(
+        "experiments.forcefield_grow:main",
+        "force fields from one configuration, beside others of as many labels",
+        commands="{name} examples/molecules/malonaldehyde.xyz {options} --output {folder}/forcefield_grow/{name}.json",
+        smoke="--n 20 --first 10 --configurations 200 --seeds 1",
+        quick="--arms random,frames --seeds 1",
+        paper="--picoseconds 50 --seeds 3",
+    ),
     "greedy_points": Experiment(
         "experiments.greedy_points:main",
         "greedy inducing points of every expert by thresholds",

@@ -119,52 +119,6 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
             raise
 
 
-def processes(workers: int) -> Executor:
-    """Processes for calls of the oracle, begun afresh: a fork would have a copy of this one's threads' locks."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-
-
-def _learner(
-    request: GrowRequest, reference: Trajectory, workers: Workers, settings: StartSettings, *, quiet: bool
-) -> ActiveLearner:
-    """The campaign in the folder, or a new one from the first frames."""
-    about = {
-        "oracle": request.oracle,
-        "charge": request.charge,
-        "multiplicity": request.multiplicity,
-        "settings": asdict(settings),
-    }
-    with _shown(quiet) as show:
-        start = first_frames(
-            reference.R[0],
-            reference.species,
-            workers,
-            settings,
-            path=request.output / START,
-            about=about,
-            report=lambda done, total: show(f"first trajectories: step {done} of {total}"),
-        )
-    is_there = (request.output / HEADER).exists()
-    learner = ActiveLearner.load(request.output, device=request.device) if is_there else _created(request, start)
-    if learner.ledger.n_labels == 0:  # new, or stopped between the two
-        learner.tell(np.arange(len(start.first)), (start.first.energies, start.first.forces))
-    return learner
-
-
-def _created(request: GrowRequest, start: Start) -> ActiveLearner:
-    """A new campaign whose pool is the first frames."""
-    torsions = rotatable_torsions(start.first.R[0], start.first.species)
-    return ActiveLearner(
-        MoleculePool(start.first, grows=True, device=request.device),
-        seed=request.seed,
-        path=request.output,
-        model=ForceFieldSurrogate(replace(SETTINGS, device=request.device)),
-        validation=start.validation,
-        # The number of large motions, as far as it can be known before there are any.
-        intrinsic_dimension=float(max(1, len(torsions))) if request.dimension is None else request.dimension,
-    )
-
-
 def _growth(
     learner: ActiveLearner,
     workers: Workers,

@@ -1,6 +1,7 @@
 """Worker processes that label configurations, replaced where one of them dies or hangs."""
 
 import logging
+import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
@@ -133,6 +134,11 @@ class Workers:
             is_label = ~torch.isnan(rows).any(1).numpy()
             learner.tell(learner.candidates.batch(points, np.empty(0))[is_label], rows.numpy()[is_label])
         return {*numbers}
+
+
+def processes(workers: int) -> Executor:
+    """Processes for calls of an oracle, begun afresh: a fork would have a copy of this one's threads' locks."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _checked(labels: object, n: int, *, n_atoms: int) -> Float[ndarray, "n w"]:

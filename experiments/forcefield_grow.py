@@ -1,0 +1,281 @@
+"""A force field from one configuration and a program: what its labels are worth beside others of the same number.
+
+Every repetition grows a force field (`lobal forcefield grow`) and fits others to as many labels that were chosen
+otherwise, with the same settings:
+
+- `random`: the first frames of the campaign, and at every round random configurations of the pool it simulated;
+- `frames`: evenly spaced frames of one trajectory under the program's forces, which makes as many calls of the program
+  as the campaign has made, those of its first trajectories included;
+- `apart`: frames of such a trajectory that are 20 fs apart, whatever it costs.
+
+Errors are those of forces and energies at frames of further trajectories under the program's forces, which no other
+part of the repetition has seen. With `--picoseconds`, the force field that was grown also runs at constant energy, for
+10 ps, and in a heat bath for so long as that.
+
+python -m experiments forcefield_grow examples/molecules/malonaldehyde.xyz --seeds 3 \
+    --output docs/results/forcefield_grow/malonaldehyde.json
+"""
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, final
+
+import torch
+import typer
+from torch import Tensor
+
+from experiments.repetitions import FirstSeed, Output, Repetitions, Result, Seeds
+from experiments.simulator import geometric_mean
+from lobal.active.learner import ActiveLearner
+from lobal.molecules.dynamics.campaign import Beginning, opened_campaign
+from lobal.molecules.dynamics.conservation import conserved_energy, drift
+from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
+from lobal.molecules.dynamics.motion import Bath, begun, step, thermal_velocities
+from lobal.molecules.dynamics.start import StartSettings, first_frames
+from lobal.molecules.dynamics.walkers import SimulationOptions
+from lobal.molecules.dynamics.workers import Workers, processes
+from lobal.molecules.field.forcefield import ForceField, errors_on
+from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.field.training import fit_force_field
+from lobal.molecules.geometry.bonds import Bonds
+from lobal.molecules.geometry.elements import masses_of
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
+from lobal.molecules.oracles import oracle_named
+
+TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
+TEST_FRAMES, TEST_WALKERS, TEST_SETTLE = 500, 10, 1000
+SPACING = 20  # steps between the frames of a test, and those of the arm `apart`
+ARMS = GROWN, RANDOM, NAIVE, LONG = "grown", "random", "frames", "apart"
+CONSTANT_ENERGY = 10.0  # ps
+WALKERS = 4  # of the runs with the final force field
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One molecule, its program, and how campaigns begin."""
+
+    molecule: Path
+    oracle: str
+    first: int
+    configurations: int
+    arms: Sequence[str]
+    picoseconds: float
+
+    @property
+    def reference(self) -> Trajectory:
+        """The configuration that everything begins with."""
+        return read_trajectory(self.molecule, labelled=False).at(slice(1))
+
+    def run(self, n: int, seed: int) -> Result:
+        """One repetition: errors of all arms by name, and what the campaign was like."""
+        oracle = oracle_named(self.oracle, self.reference.species.tolist(), retries=0)
+        with TemporaryDirectory() as folder, Workers(oracle, partial(processes, os.cpu_count() or 1)) as workers:
+            return _Repetition(self, workers, Path(folder), n, seed).result()
+
+
+@final
+class _Repetition:
+    def __init__(self, trial: Trial, workers: Workers, folder: Path, n: int, seed: int) -> None:
+        self._trial, self._workers, self._folder, self._n, self._seed = trial, workers, folder, n, seed
+        self._reference = trial.reference
+        self._drawn: list[Tensor] = []  # random configurations of every pool
+
+    def result(self) -> Result:
+        test = self._test()
+        learner, result = self._campaign()
+        with learner:
+            labelled = self._labelled(learner)
+            result |= _errors(GROWN, learner.model, test)
+            result |= self._motion(learner.model, labelled)
+        for arm in self._trial.arms:
+            begun = time.perf_counter()
+            frames = self._arm(arm, labelled, result["calls"])
+            field = fit_force_field(frames, ForceFieldSettings(), generator=self._generator(PICK))
+            result |= _errors(arm, field, test) | {f"{arm}_seconds": time.perf_counter() - begun}
+            _say(f"{arm}: {1e3 * result[f'{arm}_force_rmse']:.1f} meV/Angstrom with {len(frames)} labels")
+        return {"n": self._n, "seed": self._seed, **result}
+
+    def _generator(self, purpose: int) -> torch.Generator:
+        return torch.Generator().manual_seed(100 * self._seed + purpose)
+
+    def _campaign(self) -> tuple[ActiveLearner, Result]:
+        """The campaign to its end, and what it was like."""
+        begun, first = time.perf_counter(), StartSettings(first=self._trial.first, seed=self._seed)
+        learner = opened_campaign(
+            self._folder / GROWN,
+            self._reference,
+            self._workers,
+            Beginning(start=first, seed=self._seed),
+            about={"oracle": self._trial.oracle},
+        )
+        rounds: list[Round] = []
+
+        def report(finished: Round) -> None:
+            rounds.append(finished)
+            _say(str(finished))
+            if finished.pool is not None:
+                self._draw(learner, settings.sizes[finished.number] - settings.sizes[finished.number - 1])
+
+        simulation = SimulationOptions(time_step=1.0, configurations=self._trial.configurations)
+        settings = GrowthSettings(budget=self._n, first=first.first, simulation=simulation, seed=self._seed)
+        Growth(learner, self._workers, self._reference.R[0], settings, report=report).run()
+        return learner, {
+            "rounds": [each._asdict() for each in rounds],
+            "seconds": time.perf_counter() - begun,
+            "calls": first.walkers * first.steps + 1 + self._n - first.first,
+            "permutations": len(learner.model.kernel.permutations),
+            "failed": len(learner.failed),
+        }
+
+    def _draw(self, learner: ActiveLearner, n: int) -> None:
+        """Remember random configurations of the pool that has just been simulated."""
+        pool: Tensor = learner.candidates.R[learner.ledger.n_drawn :]  # type: ignore[attr-defined]  # of molecules
+        rows = torch.randperm(len(pool), generator=self._generator(PICK))[:n]
+        self._drawn.append(pool[rows].clone())
+
+    def _labelled(self, learner: ActiveLearner) -> Trajectory:
+        """All labels of the campaign, in their order."""
+        R, rows = torch.from_numpy(learner.labelled.X), torch.from_numpy(learner.labelled.y)
+        return self._trajectory(R, rows)
+
+    def _trajectory(self, R: Tensor, rows: Tensor) -> Trajectory:
+        known = ~torch.isnan(rows).any(1)
+        kept: dict[str, Any] = {"R": R[known], "energies": rows[known, 0], "forces": rows[known, 1:].view_as(R[known])}
+        return Trajectory(source="labels", units="eV and Ang", species=self._reference.species, **kept)
+
+    def _arm(self, arm: str, labelled: Trajectory, calls: int) -> Trajectory:
+        if arm == RANDOM:
+            R = torch.cat(self._drawn)
+            others = self._trajectory(R, self._workers.label(R))
+            return _joined(labelled.at(slice(self._trial.first)), others)
+        settle = StartSettings().settle
+        every = SPACING if arm == LONG else max(1, (calls - settle) // self._n)
+        purpose = APART if arm == LONG else FRAMES
+        return self._frames(self._n, 2, walkers=2, settle=settle, every=every, purpose=purpose)[0]
+
+    def _test(self) -> Trajectory:
+        half = TEST_FRAMES // 2
+        return _joined(
+            *self._frames(half, half, walkers=TEST_WALKERS, settle=TEST_SETTLE, every=SPACING, purpose=TEST)
+        )
+
+    def _frames(self, first: int, validation: int, *, purpose: int, **options: int) -> tuple[Trajectory, Trajectory]:
+        settings = StartSettings(first=first, validation=validation, seed=100 * self._seed + purpose, **options)
+        path = self._folder / f"{purpose}.jsonl"
+        start = first_frames(
+            self._reference.R[0], self._reference.species, self._workers, settings, path=path, about={}
+        )
+        return start.first, start.validation
+
+    def _motion(self, field: ForceField, labelled: Trajectory) -> Result:
+        """How well the force field conserves energy, and when the first bond breaks, if one does."""
+        if self._trial.picoseconds == 0.0:
+            return {}
+        R = labelled.R[torch.randperm(len(labelled), generator=self._generator(MOTION))[:WALKERS]]
+        masses = masses_of(self._reference.species)
+        V = thermal_velocities(masses, 500.0, len(R), generator=self._generator(MOTION), R=R)
+        times, energies = conserved_energy(field_forces(field), R, V, masses, picoseconds=CONSTANT_ENERGY)
+        drifts = drift(times, energies, len(masses))
+        broken = self._broken_after(field, R, V)
+        _say(f"drifts {drifts.tolist()} meV/atom; broken after {broken} ps")
+        return {"drifts": drifts.tolist(), "broken_after": broken}
+
+    def _broken_after(self, field: ForceField, R: Tensor, V: Tensor) -> float | None:
+        """Picoseconds in a heat bath until a bond breaks; none if none does."""
+        bath, bonds = Bath(temperature=500.0), Bonds.of(self._reference.R[0], self._reference.species)
+        masses, generator, forces = masses_of(self._reference.species), self._generator(MOTION), field_forces(field)
+        motion = begun(R, V, forces)
+        for number in range(1, math.ceil(1e3 * self._trial.picoseconds / bath.time_step) + 1):
+            motion = step(motion, forces, masses, bath, generator=generator)
+            if not bool(bonds.are_whole(motion.R).all()):
+                return 1e-3 * number * bath.time_step
+        return None
+
+
+def field_forces(field: ForceField) -> Any:  # noqa: ANN401 - a ForceFunction
+    """Energies and forces of a force field, as dynamics wants them."""
+
+    def forces(R: Tensor) -> tuple[Tensor, ...]:
+        return tuple(map(torch.from_numpy, field.predict(R)))
+
+    return forces
+
+
+def _joined(first: Trajectory, second: Trajectory) -> Trajectory:
+    parts = {name: torch.cat([getattr(each, name) for each in (first, second)]) for name in ("R", "energies", "forces")}
+    return Trajectory(source=first.source, units=first.units, species=first.species, **parts)
+
+
+def _errors(arm: str, field: ForceField, test: Trajectory) -> Result:
+    return {f"{arm}_{name}": value for name, value in errors_on(field, test)._asdict().items()}
+
+
+def _say(message: str) -> None:
+    print(message, flush=True)
+
+
+def conclude(results: Sequence[Result]) -> dict[str, Any]:
+    """Geometric means of the force errors of all arms, and of the ratios of what was grown to the others."""
+    errors = {
+        arm: geometric_mean([1e3 * each[f"{arm}_force_rmse"] for each in results])
+        for arm in ARMS
+        if results and f"{arm}_force_rmse" in results[0]
+    }
+    ratios = {
+        f"{GROWN}_by_{arm}": geometric_mean(
+            [each[f"{GROWN}_force_rmse"] / each[f"{arm}_force_rmse"] for each in results]
+        )
+        for arm in errors
+        if arm != GROWN
+    }
+    return {"force_rmse_mev_per_angstrom": errors, "ratios": ratios}
+
+
+def main(
+    molecule: Annotated[Path, typer.Argument(help="The configuration to begin with.")],
+    output: Output,
+    n: Annotated[int, typer.Option(help="Labels to learn from.")] = 400,
+    seeds: Seeds = 3,
+    first_seed: FirstSeed = 0,
+    oracle: Annotated[str, typer.Option(help="The program.")] = "gfn2",
+    first: Annotated[int, typer.Option(help="Labels of the first frames.")] = 50,
+    configurations: Annotated[int, typer.Option(help="Configurations of every pool.")] = 20_000,
+    arms: Annotated[str, typer.Option(help="What to compare with, separated by commas.")] = ",".join(ARMS[1:]),
+    picoseconds: Annotated[float, typer.Option(help="Length of a run in a heat bath with the result.")] = 0.0,
+) -> None:
+    """Grow force fields, and compare them with others of as many labels."""
+    trial = Trial(
+        molecule=molecule,
+        oracle=oracle,
+        first=first,
+        configurations=configurations,
+        arms=[arm for arm in arms.split(",") if arm],
+        picoseconds=picoseconds,
+    )
+    repetitions = Repetitions(
+        experiment="force fields grown from one configuration, beside others of as many labels",
+        settings={
+            "molecule": molecule.stem,
+            "oracle": oracle,
+            "first": first,
+            "configurations": configurations,
+            "arms": trial.arms,
+            "picoseconds": picoseconds,
+            "test_frames": TEST_FRAMES,
+        },
+        run=trial.run,
+        conclude=conclude,
+    )
+    pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
+    for name, values in repetitions.complete(pairs, output).items():
+        if name in ("force_rmse_mev_per_angstrom", "ratios"):
+            for part, value in values.items():
+                error = value["standard_error"]
+                _say(f"{name} {part}: {value['mean']:.3f}" + ("" if error is None else f" +- {error:.3f}"))
