@@ -162,9 +162,7 @@ class _Repetition:
 
     def _test(self) -> Trajectory:
         half = TEST_FRAMES // 2
-        return _joined(
-            *self._frames(half, half, walkers=TEST_WALKERS, settle=TEST_SETTLE, every=SPACING, purpose=TEST)
-        )
+        return _joined(*self._frames(half, half, walkers=TEST_WALKERS, settle=TEST_SETTLE, every=SPACING, purpose=TEST))
 
     def _frames(self, first: int, validation: int, *, purpose: int, **options: int) -> tuple[Trajectory, Trajectory]:
         settings = StartSettings(first=first, validation=validation, seed=100 * self._seed + purpose, **options)

@@ -4,39 +4,29 @@ Everything is in one folder: `start.jsonl`, the first trajectories, step by step
 `labels.xyz`, `model.lobal` and `report.html`.
 """
 
-import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
-import numpy as np
-import torch
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
-from lobal.active.campaign.folder import HEADER
 from lobal.active.learner import ActiveLearner
 from lobal.cli.checks import refuse_to_overwrite
 from lobal.cli.forcefield import print_lines, status_messages
 from lobal.core.arrays import resolve_device
-from lobal.core.files import make_folder, write_atomically
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
-from lobal.molecules.dynamics.start import Start, StartSettings, first_frames
+from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.torsions import rotatable_torsions
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
-from lobal.molecules.oracles import MolecularOracle, oracle_named
-from lobal.molecules.space import MoleculePool
-from lobal.molecules.surrogate import MODEL, ForceFieldSurrogate
+from lobal.molecules.oracles import oracle_named
 
 START, LABELS, REPORT, LOCK = "start.jsonl", "labels", "report.html", "lock"
 SETTINGS = ForceFieldSettings()  # of campaigns

@@ -91,7 +91,7 @@ def density_functional(molecule: Molecule, *, functional: str, basis: str) -> Ca
     """Kohn-Sham DFT by PySCF with density fitting, unrestricted for open shells.
 
     Gradients include the response of the grid, so that forces are the slopes of energies. Every call begins with the
-    same guess; from the orbitals of the call before, labels would come an eighth sooner and depend on the order of calls.
+    same guess; from the orbitals of the call before, labels would come an eighth sooner and depend on their order.
     """
     try:
         from pyscf import dft, gto

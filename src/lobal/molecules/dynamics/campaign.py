@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 

@@ -6,7 +6,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lobal.molecules.dynamics.motion import Bath, ForceFunction, Masses, Motion, Velocities, begun, kinetic_energies, step
+from lobal.molecules.dynamics.motion import (
+    Bath,
+    ForceFunction,
+    Masses,
+    Motion,
+    Velocities,
+    begun,
+    kinetic_energies,
+    step,
+)
 from lobal.molecules.geometry.descriptor import Positions
 
 FEMTOSECONDS = 1000.0  # in a picosecond
@@ -53,9 +62,7 @@ def conserved_energy(
     return times, torch.stack(totals)
 
 
-def drift(
-    times: Float[Tensor, " t"], energies: Float[Tensor, "t w"], number_of_atoms: int
-) -> Float[Tensor, " w"]:
+def drift(times: Float[Tensor, " t"], energies: Float[Tensor, "t w"], number_of_atoms: int) -> Float[Tensor, " w"]:
     """By how much the energy of every walker changes over the run, in meV per atom.
 
     It is the rise of the straight line fitted by least squares: the energy oscillates with every vibration by

@@ -1,10 +1,10 @@
 """A campaign whose pool its own force field simulates (Appendix "A realistic MD simulation AL scenario").
 
 Round k = 1, 2, ...: the force field of all labels so far simulates a pool of configurations, walkers being sent back
-where they leave what the labels know; the pool takes the place of the one before; the learner draws configurations from
-it, and they are labelled. The test density is q_k = p_k^(1 - 1 / (k + 1)) with the density p_k of the pool that is drawn
-from: exploration first, and the distribution of the trajectories in the end. The paper takes the density of the pool
-before, which the new one is about to replace.
+where they leave what the labels know; the pool takes the place of the one before; the learner draws configurations
+from it, and they are labelled. The test density is q_k = p_k^(1 - 1 / (k + 1)) with the density p_k of the pool that is
+drawn from: exploration first, and the distribution of the trajectories in the end. The paper takes the density of the
+pool before, which the new one is about to replace.
 
 Everything that happened is in the campaign's journal: a growth that was interrupted goes on where it stopped.
 """

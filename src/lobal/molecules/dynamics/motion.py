@@ -126,9 +126,7 @@ def temperatures(V: Velocities, masses: Masses) -> Float[Tensor, " w"]:
     return kinetic_energies(V, masses) * (2.0 / (BOLTZMANN * (3 * len(masses) - 3)))
 
 
-def _maxwell(
-    masses: Masses, temperature: float, *, like: Velocities, generator: torch.Generator | None
-) -> Velocities:
+def _maxwell(masses: Masses, temperature: float, *, like: Velocities, generator: torch.Generator | None) -> Velocities:
     """Velocities of free atoms in a bath, less that of the centre of mass."""
     device = like.device if generator is None else generator.device
     normal = torch.randn(like.shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
@@ -137,9 +135,7 @@ def _maxwell(
     return V - (share[:, None] * V).sum(1, keepdim=True)
 
 
-def _without_rotation(
-    R: Positions, V: Velocities, masses: Masses
-) -> tuple[Velocities, Float[Tensor, " w"]]:
+def _without_rotation(R: Positions, V: Velocities, masses: Masses) -> tuple[Velocities, Float[Tensor, " w"]]:
     """Velocities without angular momentum, and how many axes there are to turn about: 3, or 2 of a linear molecule."""
     share = masses / masses.sum()
     arm = R - (share[:, None] * R).sum(1, keepdim=True)

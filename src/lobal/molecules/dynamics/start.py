@@ -1,29 +1,31 @@
 """The first labels: frames of short trajectories under the true forces (Appendix "A realistic MD simulation").
 
 A few walkers begin at the given configuration, with velocities of twice the temperature, half of which becomes
-potential energy, and are coupled to a bath. Every step is a call of the oracle for each walker and is on disk when it is
-done, so that a start that was interrupted goes on where it stopped, with the same frames.
+potential energy, and are coupled to a bath. Every step is a call of the oracle for each walker. All is on disk when it
+is there (`start_record`), so that a start that was interrupted goes on where it stopped, with the same frames.
+
+Where calls are expensive, the walkers may follow the forces of another program; then frames alone are calls of the
+oracle.
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lobal.active.campaign.journal import Journal, journal_content
 from lobal.active.candidates import seed_of
 from lobal.core.checks import real_number, whole_number
-from lobal.core.files import make_folder, write_atomically
-from lobal.core.schema import FINITE, read_from, real, table, whole
 from lobal.molecules.dynamics.motion import Bath, Motion, step, thermal_velocities
+from lobal.molecules.dynamics.start_record import Row, StartRecord
 from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.geometry.bonds import Bonds
+from lobal.molecules.geometry.descriptor import Positions
 from lobal.molecules.geometry.elements import masses_of
 from lobal.molecules.geometry.trajectory import Trajectory
 
@@ -33,9 +35,8 @@ Progress: TypeAlias = Callable[[int, int], None]  # steps done, and all there wi
 
 START = 2  # what a seed is for; fits and draws have other numbers
 HOT = 2.0  # of the first velocities, by the temperature: half of it becomes potential energy
+FEWEST = 10  # first frames with labels, to learn from and for validation
 MOST_FAILURES = 20  # of walkers, before the start is given up
-BEGUN, STEP = "begun", "step"
-_NUMBERS = ("R", "V", "F")
 
 
 @final
@@ -66,8 +67,8 @@ class StartSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("first", self.first, least=10)
-        whole_number("validation", self.validation, least=2)
+        whole_number("first", self.first, least=FEWEST)
+        whole_number("validation", self.validation, least=FEWEST)
         whole_number("walkers", self.walkers, least=2)
         for name in ("settle", "every"):
             whole_number(name, getattr(self, name), least=1)
@@ -97,7 +98,7 @@ class Start(NamedTuple):
 
     first: Trajectory
     validation: Trajectory
-    calls: int  # of the oracle
+    calls: int  # for the forces that the walkers follow
     resets: int  # of walkers that failed or broke a bond
 
 
@@ -109,6 +110,7 @@ def first_frames(
     *,
     path: Path,
     about: Mapping[str, Any],
+    sampler: Workers | None = None,
     report: Progress | None = None,
 ) -> Start:
     """Frames of short trajectories from one configuration, with their energies and forces.
@@ -120,20 +122,25 @@ def first_frames(
         settings: how they are simulated.
         path: file that every step is written to; a start that is there is continued.
         about: what the start depends on besides; another start is refused.
+        sampler: have the forces that the walkers follow, if not those of `workers`. Of a frame that has no label then,
+            nothing is kept.
         report: called after every step.
 
     Raises:
         ValueError: the file is of another start, or damaged.
         RuntimeError: the oracle fails at the first configuration, or again and again.
     """
-    record = _Record.opened(path, {**about, "R": R.tolist(), "species": species.tolist()}, walkers=settings.walkers)
+    record = StartRecord(path, {**about, "R": R.tolist(), "species": species.tolist()}, walkers=settings.walkers)
     try:
-        simulation = _Simulation(R, species, workers, settings, record)
+        simulation = _Simulation(R, species, sampler or workers, settings, record)
         while record.steps <= settings.steps:
             simulation.advance()
             if report is not None:
                 report(record.steps, settings.steps + 1)
-        return _start(record, species, settings)
+        frames = _Frames.of(record, settings)
+        if sampler is not None:
+            frames = frames.labelled(record, workers)
+        return frames.start(record, species, settings)
     finally:
         record.close()
 
@@ -147,38 +154,48 @@ class _Simulation:
         species: Int[Tensor, " N"],
         workers: Workers,
         settings: StartSettings,
-        record: "_Record",
+        record: StartRecord,
     ) -> None:
         self._workers, self._settings, self._record, self._R = workers, settings, record, R
         self._masses, self._bonds = masses_of(species), Bonds.of(R, species)
-        self._bath = Bath(
-            temperature=settings.temperature, time_step=settings.time_step, friction=settings.friction
-        )
-        self._last = record.last()
+        self._bath = Bath(temperature=settings.temperature, time_step=settings.time_step, friction=settings.friction)
 
     def advance(self) -> None:
         """Take the next step, and write it down."""
         number = self._record.steps
         generator = torch.Generator().manual_seed(seed_of(self._settings.seed, number, START))
-        if self._last is None:
-            self._last = self._begun(generator)
-            failed = []
+        failed: list[int] = []
+        if number == 0:
+            motion = self._begun(*self._forces(self._R[None]), generator)
         else:
-            moved = step(self._last, self._forces, self._masses, self._bath, generator=generator)
-            self._last, failed = self._mended(moved, generator)
-        self._record.append(self._last, failed)
+            last = self._record.motion(number - 1)
+            moved = step(last, self._forces, self._masses, self._bath, generator=generator)
+            motion, failed = self._mended(moved, generator)
+        self._record.keep_step(motion, failed)
 
-    def _forces(self, R: Tensor) -> tuple[Tensor, Tensor]:
-        rows = self._workers.label(R)
+    def _forces(self, R: Positions) -> tuple[Tensor, Tensor]:
+        """Energies and forces for the step that is to follow; NaN of walkers whose calls failed.
+
+        Those that are on disk, since a step was interrupted, are not computed again.
+        """
+        missing = [walker for walker in range(len(R)) if walker not in self._record.calls]
+
+        def keep(row: int, label: Row) -> None:
+            self._record.keep_call(missing[row], label)
+
+        if missing:
+            self._workers.label(R[missing], record=keep)
+        failed = [math.nan] * (1 + R[0].numel())
+        rows = torch.tensor([self._record.calls[walker] or failed for walker in range(len(R))], dtype=torch.float64)
         return rows[:, 0], rows[:, 1:].view_as(R)
 
-    def _begun(self, generator: torch.Generator) -> Motion:
+    def _begun(self, energies: Tensor, forces: Tensor, generator: torch.Generator) -> Motion:
+        """All walkers at the first configuration, which has this energy and these forces."""
         w, T = self._settings.walkers, HOT * self._settings.temperature
-        energies, forces = self._forces(self._R[None])
         if torch.isnan(energies).any():
             raise RuntimeError(
                 "the oracle has no energy and forces of the first configuration; see the message above, mend the "
-                "oracle or give a configuration nearer to equilibrium"
+                "oracle or give a configuration nearer to equilibrium, and begin again in another folder"
             )
         R = self._R.repeat(w, 1, 1)
         V = thermal_velocities(self._masses, T, w, generator=generator, R=R)
@@ -195,9 +212,10 @@ class _Simulation:
         if self._record.failures + len(failed) > MOST_FAILURES:
             raise RuntimeError(
                 f"walkers failed {self._record.failures + len(failed)} times: energies are missing, or bonds break; "
-                "lower the temperature, or give a configuration nearer to equilibrium"
+                "lower the temperature, or give a configuration nearer to equilibrium, and use another folder"
             )
-        fresh = self._begun(generator)
+        at_first = self._record.motion(0)
+        fresh = self._begun(at_first.energies[:1], at_first.forces[:1], generator)
         parts = [
             torch.where(is_good.view(-1, *[1] * (old.ndim - 1)), old, new)
             for old, new in zip(moved, fresh, strict=True)
@@ -205,81 +223,51 @@ class _Simulation:
         return Motion(*parts), failed
 
 
-class _Record:
-    """The steps on disk."""
+class _Frames(NamedTuple):
+    """Frames of walkers, those of one after those of another: the ones to learn from, and the ones for validation."""
 
-    def __init__(self, journal: Journal, n_atoms: int, walkers: int) -> None:
-        self._journal, self._shape = journal, (walkers, n_atoms, 3)
+    R: Positions
+    energies: Float[Tensor, " f"]
+    forces: Float[Tensor, "f N 3"]
+    n_learning: int
 
     @classmethod
-    def opened(cls, path: Path, about: Mapping[str, Any], *, walkers: int) -> "_Record":
-        first = {"event": BEGUN, **about}
-        if not path.exists():
-            make_folder(path.parent)
-            write_atomically(path, journal_content([first]))
-        record = cls(Journal(path, is_checked=True), len(about["species"]), walkers)
-        try:
-            with read_from(path, "the start of a campaign"):
-                record._check(first)
-        except BaseException:
-            record.close()
-            raise
-        return record
+    def of(cls, record: StartRecord, settings: StartSettings) -> "_Frames":
+        """The frames of a finished record."""
+        motions = [record.motion(number) for number in range(settings.settle, settings.steps + 1, settings.every)]
+        learning = settings.learning_walkers
+        parts = []
+        for walkers, n in ((slice(learning), settings.first), (slice(learning, None), settings.validation)):
+            each = [(motion.R[walkers], motion.energies[walkers], motion.forces[walkers]) for motion in motions]
+            parts.append([torch.cat(column)[:n] for column in zip(*each, strict=True)])
+        R, energies, forces = (torch.cat(pair) for pair in zip(*parts, strict=True))
+        return cls(R, energies, forces, settings.first)
 
-    def _check(self, first: Mapping[str, Any]) -> None:
-        events = self._journal.events
-        there = {name: value for name, value in (events[0] if events else {}).items()}
-        for name, value in first.items():
-            if there.get(name) != value:
-                raise ValueError(
-                    f"it began with {name} {there.get(name)}, got {value}; use the same, or another folder"
-                )
-        for number, event in enumerate(events[1:]):
-            table({"number": whole(number, number), "failures": whole()})(event, f"step {number}")
-            for name in (*_NUMBERS, "E"):
-                shape = self._shape if name != "E" else self._shape[:1]
-                values = np.array(event[name])
-                if values.shape != shape or values.dtype.kind not in "fi" or not np.isfinite(values).all():
-                    raise ValueError(f"{name} of step {number} must be {shape} finite numbers, got shape {values.shape}")
+    def labelled(self, record: StartRecord, workers: Workers) -> "_Frames":
+        """The frames with labels of the oracle, each on disk when it is there."""
+        missing = [frame for frame in range(len(self.R)) if frame not in record.labels]
+        if missing:
 
-    @property
-    def steps(self) -> int:
-        return len(self._journal.events) - 1
+            def keep(row: int, label: Row) -> None:
+                record.keep_label(missing[row], label)
 
-    @property
-    def failures(self) -> int:
-        return int(self._journal.events[-1].get("failures", 0))
+            workers.label(self.R[missing], record=keep)
+        rows = {frame: row for frame, row in sorted(record.labels.items()) if row is not None}
+        kept, labels = list(rows), torch.tensor(list(rows.values()), dtype=torch.float64)
+        n_learning = sum(frame < self.n_learning for frame in kept)
+        if min(n_learning, len(kept) - n_learning) < FEWEST:
+            raise RuntimeError(
+                f"of {len(self.R)} first frames {len(kept)} have labels, expected {FEWEST} at least of both kinds; "
+                "mend the oracle, and begin again in another folder"
+            )
+        return _Frames(self.R[kept], labels[:, 0], labels[:, 1:].view(len(kept), -1, 3), n_learning)
 
-    def last(self) -> Motion | None:
-        return self.motion(self.steps - 1) if self.steps else None
+    def start(self, record: StartRecord, species: Int[Tensor, " N"], settings: StartSettings) -> Start:
+        """The two parts as trajectories."""
 
-    def motion(self, number: int) -> Motion:
-        event = self._journal.events[1 + number]
-        R, V, F, E = (torch.tensor(event[name], dtype=torch.float64) for name in (*_NUMBERS, "E"))
-        return Motion(R, V, E, F)
+        def part(rows: slice) -> Trajectory:
+            kept: dict[str, Any] = {"R": self.R[rows], "energies": self.energies[rows], "forces": self.forces[rows]}
+            return Trajectory(source="the first trajectories", units="eV and Ang", species=species, **kept)
 
-    def append(self, motion: Motion, failed: list[int]) -> None:
-        arrays = {"R": motion.R, "V": motion.V, "E": motion.energies, "F": motion.forces}
-        listed = {name: part.tolist() for name, part in arrays.items()}
-        failures = self.failures + len(failed)
-        self._journal.append({"event": STEP, "number": self.steps, "failures": failures, **listed})
-
-    def close(self) -> None:
-        self._journal.close()
-
-
-def _start(record: _Record, species: Int[Tensor, " N"], settings: StartSettings) -> Start:
-    numbers = range(settings.settle, settings.steps + 1, settings.every)
-    frames = [record.motion(number) for number in numbers]
-    R, E, F = (torch.stack([getattr(frame, name) for frame in frames]) for name in ("R", "energies", "forces"))
-
-    def part(walkers: slice, n: int) -> Trajectory:
-        chosen = {"R": R, "energies": E, "forces": F}
-        kept: dict[str, Any] = {name: each[:, walkers].flatten(0, 1)[:n] for name, each in chosen.items()}
-        return Trajectory(source="the first trajectories", units="eV and Ang", species=species, **kept)
-
-    learning = settings.learning_walkers
-    calls = settings.walkers * settings.steps + 1
-    return Start(
-        part(slice(learning), settings.first), part(slice(learning, None), settings.validation), calls, record.failures
-    )
+        learning, apart = part(slice(self.n_learning)), part(slice(self.n_learning, None))
+        return Start(learning, apart, settings.walkers * settings.steps + 1, record.failures)

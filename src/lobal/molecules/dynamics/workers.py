@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
@@ -21,6 +22,7 @@ from lobal.molecules.space import joined_labels
 logger = logging.getLogger(__name__)
 
 ExecutorFactory: TypeAlias = Callable[[], Executor]
+Record: TypeAlias = Callable[[int, list[float] | None], None]
 
 MOST_RESTARTS = 5  # of the workers without a single label between them
 
@@ -63,28 +65,36 @@ class Workers:
             self._executor.shutdown(wait=False)
         self._executor = None
 
-    def label(self, R: Positions) -> Float[Tensor, "n w"]:
-        """Energies and forces as rows; NaN where a configuration has failed twice."""
+    def label(self, R: Positions, *, record: Record | None = None) -> Float[Tensor, "n w"]:
+        """Energies and forces as rows; NaN where a configuration has failed twice.
+
+        `record` takes the number of a configuration and its row, or none where it has failed, as soon as that is known.
+        """
         rows = torch.full((len(R), 1 + R.shape[1] * 3), torch.nan, dtype=torch.float64)
         for _ in range(2):
             missing = torch.isnan(rows).any(1).nonzero()[:, 0].tolist()
             if missing:
-                rows[missing] = self._labelled_once(R[missing])
+                rows[missing] = self._labelled_once(R[missing], missing, record)
+        if record is not None:
+            for row in torch.isnan(rows).any(1).nonzero()[:, 0].tolist():
+                record(row, None)
         self.calls += len(R)
         return rows
 
-    def _labelled_once(self, R: Positions) -> Float[Tensor, "n w"]:
+    def _labelled_once(self, R: Positions, numbers: list[int], record: Record | None) -> Float[Tensor, "n w"]:
         found = np.full((len(R), 1 + R.shape[1] * 3), np.nan)
 
-        def record(call: int, labels: ndarray | None) -> None:
-            if labels is not None:
+        def take(call: int, labels: ndarray | None) -> None:
+            if labels is not None and np.isfinite(labels).all():
                 found[call] = labels[0]
+                if record is not None:
+                    record(numbers[call], labels[0].tolist())
 
         calls = Calls(
             self.oracle,
             [each[None] for each in R.numpy()],
             check=partial(_checked, n_atoms=R.shape[1]),
-            record=record,
+            record=take,
             is_working=True,
         )
         try:
@@ -130,15 +140,24 @@ class Workers:
             self._dismiss()  # fresh processes, and none that hangs
             points = learner.ledger.candidates(numbers)
             R = torch.from_numpy(learner.candidates.inputs_at(torch.from_numpy(points)))
-            rows = self._labelled_once(R)
+            rows = self._labelled_once(R, [], None)
             is_label = ~torch.isnan(rows).any(1).numpy()
             learner.tell(learner.candidates.batch(points, np.empty(0))[is_label], rows.numpy()[is_label])
         return {*numbers}
 
 
 def processes(workers: int) -> Executor:
-    """Processes for calls of an oracle, begun afresh: a fork would have a copy of this one's threads' locks."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    """Processes for calls of an oracle, begun afresh: a fork would have a copy of this one's threads' locks.
+
+    Programs have one thread in each, whatever OMP_NUM_THREADS says of this process: two processes with two threads on
+    two cores wait for each other a thousand times as long as they compute.
+    """
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_use_one_thread)
+
+
+def _use_one_thread() -> None:
+    """Calculations then limit themselves (`molecules.single_thread`)."""
+    os.environ.pop("OMP_NUM_THREADS", None)
 
 
 def _checked(labels: object, n: int, *, n_atoms: int) -> Float[ndarray, "n w"]:

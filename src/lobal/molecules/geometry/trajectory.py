@@ -136,9 +136,7 @@ def holds_positions_only(path: Path) -> bool:
 def _content(trajectory: Trajectory, suffix: str) -> bytes:
     R, numbers = trajectory.R.numpy(), trajectory.species.numpy()
     labels = {
-        name: part.numpy()
-        for name, part in (("E", trajectory.energies), ("F", trajectory.forces))
-        if part is not None
+        name: part.numpy() for name, part in (("E", trajectory.energies), ("F", trajectory.forces)) if part is not None
     }
     if suffix == ".npz":
         content = io.BytesIO()
