@@ -108,7 +108,7 @@ class _Repetition:
     def _campaign(self) -> tuple[ActiveLearner, Result]:
         """The campaign to its end, and what it was like."""
         begun, first = time.perf_counter(), StartSettings(first=self._trial.first, seed=self._seed)
-        learner = opened_campaign(
+        learner, _ = opened_campaign(
             self._folder / GROWN,
             self._reference,
             self._workers,

@@ -192,3 +192,95 @@ def learn_force_field_actively(
             device=device,
         )
         run_active(request, quiet=quiet)
+
+
+@forcefield.command("grow")
+def grow_force_field(
+    molecule: Annotated[
+        Path, typer.Argument(metavar="MOLECULE", help="A file with one configuration, near equilibrium: xyz or npz.")
+    ],
+    output: Annotated[Path, typer.Option(help="Folder that everything is kept in.")],
+    oracle: Annotated[
+        str,
+        typer.Option(
+            help="Program for the labels: gfn2, gfn1, pbe, or module:function, which returns an ASE calculator."
+        ),
+    ] = "gfn2",
+    temperature: Annotated[float, typer.Option(help="Of all trajectories, in K.")] = 500.0,
+    budget: Annotated[int, typer.Option(help="Labels to learn from.")] = 800,
+    target: Annotated[
+        float | None,
+        typer.Option(help="Force RMSE at which to stop earlier, in meV/Angstrom.", show_default="none"),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="Program whose forces the first trajectories follow, some thousand calls.",
+            show_default="gfn2 for pbe, otherwise the oracle",
+        ),
+    ] = None,
+    charge: Annotated[int, typer.Option(help="Of the molecule, in elementary charges.")] = 0,
+    multiplicity: Annotated[int, typer.Option(min=1, help="1 for closed shells, 2 for one unpaired electron.")] = 1,
+    first: Annotated[int, typer.Option(help="Labels of the first trajectories to learn from.")] = 50,
+    validation: Annotated[int, typer.Option(help="Further labels, of other first trajectories, for errors.")] = 50,
+    ratio: Annotated[float, typer.Option(help="By which every round raises the number of labels.")] = 1.5,
+    pool: Annotated[int, typer.Option(help="Configurations to simulate in every round.")] = 20_000,
+    walkers: Annotated[int, typer.Option(help="Trajectories beside each other in the simulations.")] = 100,
+    interval: Annotated[float, typer.Option(help="Time between configurations of a trajectory, in fs.")] = 10.0,
+    time_step: Annotated[float, typer.Option(help="In fs.")] = 1.0,
+    dimension: Annotated[
+        float | None,
+        typer.Option(help="Intrinsic dimension.", show_default="the number of bonds that can rotate"),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes for the programs.", show_default="one for every core")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds without any answer after which calls are given up as hanging.")
+    ] = 3600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Learn a force field from one configuration of a molecule and a program for its energies and forces.
+
+    No trajectory is needed. Short ones under the program's forces give the first labels, and others for validation.
+    Then, round by round, the force field simulates configurations of its own, walkers starting again where they leave
+    what it knows, and the program labels those that are worth most.
+
+    OUTPUT holds every label as soon as it is there, and in the end **model.lobal**, **labels.xyz**, **validation.xyz**
+    and **report.html**. Ctrl-C stops at any time; the same command continues, also with a larger **--budget**.
+
+    Programs: **gfn2** and **gfn1** need tblite (pip install 'lobal[molecules]'), **pbe**, PBE/def2-SVP, needs PySCF
+    (pip install 'lobal[dft]'), where the first trajectories follow GFN2, and only their frames are labelled by PBE.
+
+    Example: **lobal forcefield grow malonaldehyde.xyz --budget 400 --output malonaldehyde**
+    """
+    from lobal.cli.forcefield_grow import GrowRequest
+    from lobal.cli.forcefield_grow import grow as run_grow
+
+    with plain_errors():
+        request = GrowRequest(
+            molecule=molecule,
+            output=output,
+            oracle=oracle,
+            sampler=sampler,
+            temperature=temperature,
+            budget=budget,
+            charge=charge,
+            multiplicity=multiplicity,
+            first=first,
+            validation=validation,
+            ratio=ratio,
+            pool=pool,
+            walkers=walkers,
+            interval=interval,
+            time_step=time_step,
+            dimension=dimension,
+            workers=workers,
+            timeout=timeout,
+            target=target,
+            seed=seed,
+            device=device,
+        )
+        run_grow(request, quiet=quiet)

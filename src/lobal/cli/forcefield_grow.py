@@ -1,37 +1,36 @@
 """The body of `lobal forcefield grow`: from one configuration to a force field, and to a page about it.
 
-Everything is in one folder: `start.jsonl`, the first trajectories, step by step; the campaign; and, in the end,
-`labels.xyz`, `model.lobal` and `report.html`.
+Everything is in one folder: `start.jsonl`, the first trajectories; the campaign, with the force field `model.lobal`;
+and, in the end, `labels.xyz`, `validation.xyz` and `report.html`.
 """
 
+import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
+import torch
 
 from lobal.active.learner import ActiveLearner
 from lobal.cli.checks import refuse_to_overwrite
-from lobal.cli.forcefield import print_lines, status_messages
+from lobal.cli.forcefield import error_lines, print_lines, status_messages
+from lobal.cli.growth_table import GrowthTable
 from lobal.core.arrays import resolve_device
-from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
+from lobal.molecules.dynamics.campaign import START, Beginning, Opened, opened_campaign
+from lobal.molecules.dynamics.growth import Growth, GrowthSettings
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
-from lobal.molecules.dynamics.workers import Workers
+from lobal.molecules.dynamics.workers import Workers, processes
 from lobal.molecules.field.settings import ForceFieldSettings
-from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
-from lobal.molecules.oracles import oracle_named
+from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, write_configurations
+from lobal.molecules.oracles import MolecularOracle, oracle_named
+from lobal.molecules.surrogate import MODEL
 
-START, LABELS, REPORT, LOCK = "start.jsonl", "labels", "report.html", "lock"
-SETTINGS = ForceFieldSettings()  # of campaigns
-
-Show: TypeAlias = Callable[[str], None]
+LABELS, VALIDATION, REPORT = "labels", "validation", "report.html"
+# The programs whose calls are cheap enough for the forces that the first walkers follow, and what stands in for others.
+FAST, STAND_IN = ("gfn1", "gfn2"), "gfn2"
 
 
 @final
@@ -42,6 +41,7 @@ class GrowRequest:
     molecule: Path
     output: Path
     oracle: str
+    sampler: str | None
     temperature: float
     budget: int
     charge: int
@@ -54,17 +54,24 @@ class GrowRequest:
     interval: float
     time_step: float
     dimension: float | None
-    workers: int
-    timeout: float | None
+    workers: int | None
+    timeout: float
     target: float | None  # meV / Angstrom
     seed: int
     device: str | None
 
     @property
-    def start(self) -> StartSettings:
-        """How the first frames are simulated."""
-        options = {"first": self.first, "validation": self.validation, "temperature": self.temperature}
-        return StartSettings(**options, time_step=self.time_step, seed=self.seed)  # type: ignore[arg-type]
+    def beginning(self) -> Beginning:
+        """How the campaign begins."""
+        start = StartSettings(
+            first=self.first,
+            validation=self.validation,
+            temperature=self.temperature,
+            time_step=self.time_step,
+            seed=self.seed,
+        )
+        field = ForceFieldSettings(device=self.device)
+        return Beginning(start=start, dimension=self.dimension, field=field, seed=self.seed)
 
     @property
     def growth(self) -> GrowthSettings:
@@ -80,111 +87,104 @@ class GrowRequest:
             budget=self.budget, first=self.first, ratio=self.ratio, simulation=simulation, seed=self.seed
         )
 
+    @property
+    def sampler_name(self) -> str:
+        """The program whose forces the first walkers follow."""
+        if self.sampler is not None:
+            return self.sampler
+        return STAND_IN if self.oracle == "pbe" else self.oracle
+
+    def program(self, name: str, molecule: Trajectory) -> MolecularOracle:
+        """A program for the molecule; other processes repeat calls that failed."""
+        options = {"charge": self.charge, "multiplicity": self.multiplicity, "retries": 0}
+        return oracle_named(name, molecule.species.tolist(), **options)
+
+    def workers_for(self, oracle: MolecularOracle) -> Workers:
+        """Processes with that program."""
+        number = self.workers or os.cpu_count() or 1
+        return Workers(oracle, partial(processes, number), timeout=self.timeout)
+
 
 def grow(request: GrowRequest, *, quiet: bool) -> None:
-    """Begin or continue; names and options are checked first, and the oracle tried."""
+    """Begin or continue; names and options are checked first, and the programs tried."""
     resolve_device(request.device)
-    growth, start = request.growth, request.start  # both are checked before anything is done
-    refuse_to_overwrite({"name for it": request.output / START}, [request.molecule])
+    _, growth = request.beginning, request.growth  # both are checked before anything is done
     reference = read_trajectory(request.molecule, labelled=False).at(slice(1))
-    oracle = oracle_named(
-        request.oracle,
-        reference.species.tolist(),
-        charge=request.charge,
-        multiplicity=request.multiplicity,
-        retries=0,  # failed calls are made once more by other processes
-    )
+    _check_folder(request)
+    names = dict.fromkeys([request.oracle, request.sampler_name])
+    programs = {name: request.program(name, reference) for name in names}
     with status_messages(quiet):
-        oracle.check(reference.R[0].numpy())
-    printed: Callable[..., None] = (lambda *_: None) if quiet else print_lines
-    with Workers(oracle, partial(processes, request.workers), timeout=request.timeout) as workers:
+        for program in programs.values():
+            program.check(reference.R[0].numpy())
+    oracle, sampler = programs[request.oracle], programs[request.sampler_name]
+    with request.workers_for(oracle) as workers, request.workers_for(sampler) as walkers:
         try:
-            learner = _learner(request, reference, workers, start, quiet=quiet)
-            with learner:
-                with _Rounds(quiet) as rounds:
-                    _growth(learner, workers, reference, growth, rounds, request.target).run()
-                printed(*_finish(request, learner, reference, oracle, quiet=quiet))
+            opened = _opened(request, reference, workers, None if sampler is oracle else walkers, quiet=quiet)
+            with opened.learner as learner:
+                with GrowthTable(quiet) as rounds:
+                    options: dict[str, Any] = {"show": rounds.show, "report": rounds.add}
+                    target = None if request.target is None else 1e-3 * request.target
+                    Growth(learner, workers, reference.R[0], growth, target=target, **options).run()
+                _finish(request, opened, quiet=quiet)
         except KeyboardInterrupt:
             print(f"stopped: all labels are saved in {request.output}; the same command continues", file=sys.stderr)
             raise
 
 
-def _growth(
-    learner: ActiveLearner,
-    workers: Workers,
-    reference: Trajectory,
-    settings: GrowthSettings,
-    rounds: "_Rounds",
-    target: float | None,
-) -> Growth:
-    options: dict[str, Any] = {"show": rounds.show, "report": rounds.add}
-    least = None if target is None else 1e-3 * target
-    return Growth(learner, workers, reference.R[0], settings, target=least, **options)
+def _check_folder(request: GrowRequest) -> None:
+    """Raise an error if the folder is of something else, or holds the molecule's file under a name that is written."""
+    folder = request.output
+    written = {f"{name}{suffix}" for name in (LABELS, VALIDATION) for suffix in (".xyz", ".npz")} | {REPORT, START}
+    for name in sorted(written):
+        refuse_to_overwrite({"--output": folder / name} if (folder / name).exists() else {}, [request.molecule])
+    strange = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
+    if strange and not (folder / START).exists():
+        raise FileExistsError(
+            f"{folder} holds {strange[0]} and is no such campaign; choose a folder that is new or empty"
+        )
 
 
-COLUMNS = (
-    ("round", lambda each: str(each.number)),
-    ("labels", lambda each: str(each.labels)),
-    ("forces, meV/A", lambda each: _thousandths(each.force_rmse)),
-    ("energies, meV", lambda each: _thousandths(each.energy_rmse)),
-    ("pool", lambda each: _or_dash(each.pool, "d")),
-    ("resets", lambda each: _or_dash(each.resets, "d")),
-    ("coverage", lambda each: _or_dash(each.coverage, ".0%")),
-    ("expected savings", lambda each: _or_dash(each.savings, ".0%")),
-    ("seconds", lambda each: f"{each.seconds:.0f}"),
-)
+def _opened(
+    request: GrowRequest, reference: Trajectory, workers: Workers, sampler: Workers | None, *, quiet: bool
+) -> Opened:
+    """The campaign in the folder, or a new one from the first frames."""
+    about = {"oracle": request.oracle, "charge": request.charge, "multiplicity": request.multiplicity}
+    about |= {} if sampler is None else {"sampler": request.sampler_name}
+    with GrowthTable(quiet) as table:
+        return opened_campaign(
+            request.output,
+            reference,
+            workers,
+            request.beginning,
+            about=about,
+            sampler=sampler,
+            report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
+        )
 
 
-def _or_dash(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+def _finish(request: GrowRequest, opened: Opened, *, quiet: bool) -> None:
+    """Write all labels and the page, and say what there is."""
+    from lobal.report.html import campaign_report  # draws
+
+    folder, learner, apart = request.output, opened.learner, opened.start.validation
+    with status_messages(quiet):
+        labels = write_configurations(folder / LABELS, labelled_trajectory(learner), labelled=True)
+        validation = write_configurations(folder / VALIDATION, apart, labelled=True)
+        campaign_report(learner, folder / REPORT, title=f"Force field of {request.molecule.stem}", target="energy")
+    if quiet:
+        return
+    about, n_failed = learner.model.about, len(learner.failed)
+    print_lines(
+        f"{len(learner.labelled.y)} labels{f', {n_failed} failed' if n_failed else ''}, "
+        f"{about['symmetries']} symmetries (with the identity); errors at {about['validation']} validation frames:",
+        *error_lines(about["errors"]),
+        f"force field in {folder / MODEL}, labels in {labels} and {validation}, report in {folder / REPORT}",
+    )
 
 
-def _thousandths(value: float | None) -> str:
-    return "-" if value is None else f"{1e3 * value:.1f}"
-
-
-@final
-class _Rounds:
-    """The table of rounds on the error stream: live on a terminal, else line by line."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._console = Console(stderr=True, quiet=quiet)
-        self._rounds: list[Round] = []
-        self._activity = ""
-        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=2)
-
-    def __enter__(self) -> "_Rounds":
-        if self._console.is_terminal:
-            self._live.start()
-        else:
-            self._console.print("  ".join(name for name, _ in COLUMNS), soft_wrap=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._activity = ""
-        if self._console.is_terminal:
-            self._live.stop()
-
-    def show(self, activity: str) -> None:
-        """What is being done."""
-        self._activity = activity
-
-    def add(self, finished: Round) -> None:
-        """A further line."""
-        self._rounds.append(finished)
-        if not self._console.is_terminal:
-            line = "  ".join(cell(finished).rjust(len(name)) for name, cell in COLUMNS)
-            self._console.print(line, soft_wrap=True)
-
-    def _table(self) -> Table:
-        table = Table(*(name for name, _ in COLUMNS), caption=self._activity, caption_justify="left")
-        for each in self._rounds:
-            table.add_row(*(cell(each) for _, cell in COLUMNS))
-        return table
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Show]:
-    """A callback for one line on the error stream."""
-    with Console(stderr=True, quiet=quiet).status("") as status:
-        yield status.update
+def labelled_trajectory(learner: ActiveLearner) -> Trajectory:
+    """All labels of a campaign, in the order in which they were asked for."""
+    R, rows = (torch.from_numpy(part) for part in learner.labelled)
+    labels = {"energies": rows[:, 0], "forces": rows[:, 1:].view_as(R)}
+    species = torch.tensor(learner.candidates.pool["species"])
+    return Trajectory(source="labels of the campaign", units="eV and Ang", species=species, R=R, **labels)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -50,6 +50,13 @@ class Beginning:
         return float(max(1, len(rotatable_torsions(R, species)))) if self.dimension is None else self.dimension
 
 
+class Opened(NamedTuple):
+    """A campaign, and the first frames that it began with."""
+
+    learner: ActiveLearner
+    start: Start
+
+
 def opened_campaign(
     folder: Path,
     reference: Trajectory,
@@ -57,8 +64,9 @@ def opened_campaign(
     beginning: Beginning,
     *,
     about: Mapping[str, Any],
+    sampler: Workers | None = None,
     report: Progress | None = None,
-) -> ActiveLearner:
+) -> Opened:
     """The campaign in a folder, or a new one whose first labels are frames of short trajectories.
 
     Args:
@@ -67,6 +75,7 @@ def opened_campaign(
         workers: label configurations.
         beginning: what it begins with.
         about: what else the first frames depend on, such as the program; other ones are refused.
+        sampler: have the forces that the first walkers follow, if not those of `workers`.
         report: called after every step of the first trajectories.
 
     Raises:
@@ -80,6 +89,7 @@ def opened_campaign(
         beginning.start,
         path=folder / START,
         about={**about, "settings": asdict(beginning.start)},
+        sampler=sampler,
         report=report,
     )
     if (folder / HEADER).exists():
@@ -89,7 +99,7 @@ def opened_campaign(
         learner = _created(folder, reference, start, beginning)
     if learner.ledger.n_labels == 0:  # new, or stopped between the two
         learner.tell(np.arange(len(start.first)), (start.first.energies, start.first.forces))
-    return learner
+    return Opened(learner, start)
 
 
 def _created(folder: Path, reference: Trajectory, start: Start, beginning: Beginning) -> ActiveLearner:

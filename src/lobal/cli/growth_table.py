@@ -1,0 +1,72 @@
+"""The table of rounds of `lobal forcefield grow`: live on a terminal, else line by line."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from lobal.molecules.dynamics.growth import Round
+
+COLUMNS: tuple[tuple[str, Callable[[Round], str]], ...] = (
+    ("round", lambda each: str(each.number)),
+    ("labels", lambda each: str(each.labels)),
+    ("force RMSE, meV/Angstrom", lambda each: _thousandths(each.force_rmse)),
+    ("energy RMSE, meV", lambda each: _thousandths(each.energy_rmse)),
+    ("pool", lambda each: _or_dash(each.pool, "d")),
+    ("resets", lambda each: _or_dash(each.resets, "d")),
+    ("coverage", lambda each: _or_dash(each.coverage, ".0%")),
+    ("expected savings", lambda each: _or_dash(each.savings, ".0%")),
+    ("seconds", lambda each: f"{each.seconds:.0f}"),
+)
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _thousandths(value: float | None) -> str:
+    return "-" if value is None else f"{1e3 * value:.1f}"
+
+
+@final
+class GrowthTable:
+    """The rounds so far, and what is being done, on the error stream."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._rounds: list[Round] = []
+        self._activity = ""
+        live: Any = Live  # its arguments are not annotated
+        self._live = live(console=self._console, get_renderable=self._table, refresh_per_second=2)
+
+    def __enter__(self) -> "GrowthTable":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._activity = ""
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, activity: str) -> None:
+        """What is being done."""
+        self._activity = activity
+
+    def add(self, finished: Round) -> None:
+        """A further line."""
+        if not self._rounds and not self._console.is_terminal:
+            self._console.print("  ".join(name for name, _ in COLUMNS), soft_wrap=True)
+        self._rounds.append(finished)
+        if not self._console.is_terminal:
+            line = "  ".join(cell(finished).rjust(len(name)) for name, cell in COLUMNS)
+            self._console.print(line, soft_wrap=True)
+
+    def _table(self) -> Table:
+        make: Any = Table  # its arguments are not annotated
+        table: Table = make(*(name for name, _ in COLUMNS), caption=self._activity, caption_justify="left")
+        for each in self._rounds:
+            table.add_row(*(cell(each) for _, cell in COLUMNS))
+        return table
