@@ -28,8 +28,8 @@ RIGID = 0.02
 def rotatable_torsions(R: Float[Tensor, "N 3"], species: Int[Tensor, " N"]) -> Torsions:
     """One torsion around every bond that is in no ring and has further atoms at both ends.
 
-    Of the atoms at an end, the heaviest counts, of several the one that comes first. Torsions of heavy atoms come
-    first and those of methyl groups and the like last.
+    Double bonds are among them. Of the atoms at an end, the heaviest counts, of several the one that comes first.
+    Torsions of heavy atoms come first and those of methyl groups and the like last.
 
     Args:
         R: a configuration near its equilibrium, in Angstrom; its bonds are those that count.
@@ -84,10 +84,9 @@ def _kind(neighbours: Neighbours, species: Int[Tensor, " N"], torsion: Iterable[
 
 def angles(R: Positions, torsions: Torsions) -> Float[Tensor, "n t"]:
     """The torsions of configurations, in degrees from -180 (excluded) to 180 (included)."""
-    steps = R[:, torsions].diff(dim=2)  # from i to j, to k, to l
-    axis = steps[:, :, 1]
-    before, after = torch.linalg.cross(steps[:, :, 0], axis), torch.linalg.cross(axis, steps[:, :, 2])
-    sine = (torch.linalg.cross(before, after) * axis).sum(-1) / axis.norm(dim=-1)
+    to_j, axis, to_l = R[:, torsions].diff(dim=2).unbind(2)
+    before, after = torch.linalg.cross(to_j, axis), torch.linalg.cross(axis, to_l)  # normal to the two planes
+    sine = axis.norm(dim=-1) * (to_j * after).sum(-1)
     turned = torch.atan2(sine, (before * after).sum(-1)).rad2deg()
     return torch.where(turned <= -180.0, turned + 360.0, turned)
 
