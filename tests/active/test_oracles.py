@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lobal.active.oracles import Calls, _attempt, is_complete
+from lobal.active.oracles import Calls, attempt, is_complete
 from lobal.core.real_numbers import as_numbers
 from tests.active.campaign.processes import FORK_SERVER
 
@@ -231,7 +231,7 @@ def test_an_error_that_no_other_process_can_read_fails_its_call_only(caplog: pyt
 def test_a_process_of_another_machine_does_not_look_for_its_campaign_on_its_own() -> None:
     no_process_here = 2**22 + 1  # the largest number of a process on Linux is 2^22
     with ProcessPoolExecutor(1, mp_context=FORK_SERVER) as executor:
-        assert executor.submit(_attempt, failing_strangely, CALLS[2], no_process_here).result().tolist() == [2.0]
+        assert executor.submit(attempt, failing_strangely, CALLS[2], no_process_here).result().tolist() == [2.0]
 
 
 def buying(X: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -44,11 +45,19 @@ class OracleFailedError(RuntimeError):
 
 
 @final
+class NoWorkersError(RuntimeError):
+    """An oracle that has workers of its own cannot make calls at present; of their points nothing is known."""
+
+
+@final
 class Calls:
     """Calls of an oracle, each answer recorded as soon as it is there.
 
-    Failures before the first label are held back until there is one: until then the oracle itself may be broken,
-    unless it is known to work (`is_working`).
+    Of an executor whose number of workers is known, each has one call at a time, and the next once an answer is
+    recorded: where this process is killed, no more than one answer of each worker is lost.
+
+    Failures before the first label are held back until there is one: until then the oracle itself may be broken, unless
+    it is known to work (`is_working`).
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class Calls:
         has_label: HasLabel | None = None,
     ) -> None:
         self._oracle, self._inputs, self._check, self._record = oracle, inputs, check, record
+        self._left = deque(enumerate(inputs))  # calls that no worker has been given yet
         self._failures: list[tuple[int, ndarray | None]] = []  # held back
         self._is_working, self._has_label = is_working, is_complete if has_label is None else has_label
         self._error: BaseException | None = None  # of the last call that failed
@@ -83,7 +93,7 @@ class Calls:
         """
         if executor is None:
             for number, X in enumerate(self._inputs):
-                result = _attempt(self._oracle, X, os.getpid())
+                result = attempt(self._oracle, X, os.getpid())
                 with Uninterrupted():
                     self._take(number, result)
         else:
@@ -97,12 +107,12 @@ class Calls:
     def _run(self, executor: Executor, timeout: float | None) -> None:
         futures: dict[Future[Any], int] = {}  # in the order of submission; those taken are removed
         try:
-            self._submit(executor, futures)
-            while futures:
+            while self._left or futures:
+                self._submit(executor, futures)
                 done = wait(futures, timeout, FIRST_COMPLETED).done
                 with Uninterrupted():
                     if not done:
-                        self._give_up(futures, executor, f"no answer within {timeout} s")
+                        self._give_up(futures, f"no answer within {timeout} s")
                     for future in sorted(done, key=futures.__getitem__):
                         self._take_future(future, futures, executor)
         except BaseException:
@@ -110,10 +120,12 @@ class Calls:
             raise
 
     def _submit(self, executor: Executor, futures: dict[Future[Any], int]) -> None:
-        for number, X in enumerate(self._inputs):
+        """Submit the next calls, as many as there are workers for."""
+        while self._left and len(futures) < n_workers(executor):
             with Uninterrupted():
+                number, X = self._left.popleft()
                 try:
-                    futures[executor.submit(_attempt, self._oracle, X, os.getpid())] = number
+                    futures[executor.submit(attempt, self._oracle, X, os.getpid())] = number
                 except BrokenExecutor as error:
                     self._fail_broken(futures, executor, error)
 
@@ -122,35 +134,33 @@ class Calls:
         if isinstance(error, BrokenExecutor):
             self._fail_broken(futures, executor, error)
         number = futures.pop(future)
-        if error is not None and not isinstance(error, Exception):
-            raise error  # Ctrl-C reached the worker as well
+        if isinstance(error, NoWorkersError) or not isinstance(error, Exception | None):
+            raise error  # Ctrl-C, say, reached the worker as well
         self._take(number, future.result() if error is None else error)
 
-    def _give_up(self, futures: dict[Future[Any], int], executor: Executor, reason: str) -> None:
+    def _give_up(self, futures: dict[Future[Any], int], reason: str) -> None:
         """Fail calls that do not answer; without a worker left, the others cannot be made."""
         cancelled = [future for future in futures if future.cancel()]
-        running = [future for future in futures if not future.done()]
-        # A process pool says of a few calls that wait for a process that they are running.
-        begun = n_workers(executor) if isinstance(executor, ProcessPoolExecutor) else len(running)
-        for future in running[:begun]:
+        for future in [future for future in futures if not future.done()]:
             self.given_up.append(future)
             self._take(futures.pop(future), TimeoutError(reason))
-        cancelled += running[begun:]
         for future in cancelled:
             del futures[future]
-        if cancelled and self._is_working:
+        unmade = len(cancelled) + len(self._left)
+        self._left.clear()
+        if unmade and self._is_working:
             raise RuntimeError(
-                f"{reason} from any worker: calls that were running have failed, {len(cancelled)} more cannot be made "
-                "and are pending; restart the executor's workers and run again"
+                f"{reason} from any worker: calls that were running have failed, {unmade} more cannot be made and "
+                "are pending; restart the executor's workers and run again"
             )
 
     def _fail_broken(self, futures: dict[Future[Any], int], executor: Executor, error: BaseException) -> NoReturn:
-        """Fail the calls that were running when a worker was killed: the first ones, as calls begin in order."""
+        """Fail the calls that were running when a worker was killed."""
         wait(futures)  # all have an answer or this error by now, or will in an instant
         lost = [future for future in futures if isinstance(future.exception(), BrokenExecutor)]
         for future in [future for future in futures if future not in lost]:
             self._take_future(future, futures, executor)
-        running = lost[: n_workers(executor)] if self._is_working and isinstance(executor, ProcessPoolExecutor) else []
+        running = lost if self._is_working and isinstance(executor, ProcessPoolExecutor) else []  # one for each worker
         for future in running:
             self._take(futures.pop(future), error)
         raise RuntimeError(
@@ -214,6 +224,11 @@ def kill_hanging(executor: Executor | None, given_up: Sequence[Future[Any]]) -> 
     if hanging == 0 or not isinstance(executor, ProcessPoolExecutor):
         return
     logger.warning("%d calls of the oracle hang: the processes of their executor are killed; make a new one", hanging)
+    kill_processes(executor)
+
+
+def kill_processes(executor: ProcessPoolExecutor) -> None:
+    """Kill the processes of an executor, whatever they do: it is of no use any more."""
     processes = list((executor._processes or {}).values())  # none are left after a shutdown
     manager: Any = executor._executor_manager_thread  # takes note of their end
     executor.shutdown(wait=False, cancel_futures=True)  # first, or calls that were cancelled would be in its way
@@ -228,7 +243,7 @@ def is_complete(labels: Float[ndarray, "n *label"]) -> Bool[ndarray, " n"]:
     return np.asarray(np.isfinite(labels).reshape(len(labels), -1).all(axis=1))
 
 
-def _attempt(oracle: Oracle, X: Any, owner: int) -> Any:  # noqa: ANN401 - inputs or a table; labels or an exception
+def attempt(oracle: Oracle, X: Any, owner: int) -> Any:  # noqa: ANN401 - inputs or a table; labels or an exception
     """The oracle's answer, or what it raised; a worker whose campaign has died buys nothing more."""
     parent = multiprocessing.parent_process()
     # Of executors on other machines, where the number says nothing, the parent is another process.
@@ -236,6 +251,8 @@ def _attempt(oracle: Oracle, X: Any, owner: int) -> Any:  # noqa: ANN401 - input
         os._exit(1)
     try:
         return oracle(X)
+    except NoWorkersError:
+        raise
     except Exception as error:  # whatever a stranger's program raises is a failed label, not the campaign's end
         return error if os.getpid() == owner else _portable(error)
 

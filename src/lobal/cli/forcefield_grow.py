@@ -7,7 +7,6 @@ and, in the end, `labels.xyz`, `validation.xyz` and `report.html`.
 import os
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -95,14 +94,13 @@ class GrowRequest:
         return STAND_IN if self.oracle == "pbe" else self.oracle
 
     def program(self, name: str, molecule: Trajectory) -> MolecularOracle:
-        """A program for the molecule; other processes repeat calls that failed."""
-        options = {"charge": self.charge, "multiplicity": self.multiplicity, "retries": 0}
+        """A program for the molecule."""
+        options = {"charge": self.charge, "multiplicity": self.multiplicity}
         return oracle_named(name, molecule.species.tolist(), **options)
 
     def workers_for(self, oracle: MolecularOracle) -> Workers:
         """Processes with that program."""
-        number = self.workers or os.cpu_count() or 1
-        return Workers(oracle, partial(processes, number), timeout=self.timeout)
+        return Workers(oracle, processes, self.workers or os.cpu_count() or 1, timeout=self.timeout)
 
 
 def grow(request: GrowRequest, *, quiet: bool) -> None:

@@ -1,8 +1,9 @@
 """Labels of configurations from quantum chemistry, as an oracle of the learner.
 
-    learner.run(oracle_named("gfn2", [8, 1, 1]), sizes=[100], executor=executor)
+    with Workers(oracle_named("gfn2", [8, 1, 1]), processes, 4) as workers:
+        workers.run(learner, 100)
 
-Programs have one thread each, since several processes share a machine. Set OMP_NUM_THREADS to let each have more.
+Programs have one thread each, since several processes share a machine (`single_thread`).
 """
 
 import logging
@@ -39,16 +40,15 @@ class MolecularOracle:
 
     name: str
     molecule: Molecule
-    retries: int = 1
 
     def __call__(self, R: Float[ndarray, "m N 3"]) -> tuple[Float[ndarray, " m"], Float[ndarray, "m N 3"]]:
         """Energies in eV and forces in eV / Angstrom of positions in Angstrom.
 
-        A calculation that raises, does not converge or returns NaN is made once more (`retries`), with a program that
-        is set up anew. If there are several configurations, those which fail have NaN, and the reason is logged.
+        A calculation fails if it raises, does not converge or returns NaN; the next one then begins with a program that
+        is set up anew. Of several configurations those that fail have NaN, and the reason is logged.
 
         Raises:
-            CalculationFailedError: there is one configuration, and it failed.
+            CalculationFailedError: there is one configuration, and its calculation failed.
             ImportError: the program's package, or the module of the factory, is not installed.
             ValueError: the positions are not those of the molecule's atoms.
         """
@@ -61,14 +61,11 @@ class MolecularOracle:
         """The label of one configuration, computed to see that the program works; raises what calls raise."""
         (positions,) = self._checked(np.asarray(R)[None])
         try:
-            return self._attempt(positions)
-        except ImportError:
-            raise
-        except Exception as error:  # of any program
+            return self._label(positions)
+        except CalculationFailedError as error:
             raise CalculationFailedError(
-                f"a first calculation with {self.name!r} failed: {_reason(error)}; look at the positions, in Angstrom, "
-                f"of atoms {list(self.molecule.species)}, the charge, {self.molecule.charge}, and the multiplicity, "
-                f"{self.molecule.multiplicity}"
+                f"{error}; look at the positions, in Angstrom, of atoms {list(self.molecule.species)}, the charge, "
+                f"{self.molecule.charge}, and the multiplicity, {self.molecule.multiplicity}"
             ) from error
 
     def _checked(self, R: Any) -> Float[ndarray, "m N 3"]:  # noqa: ANN401 - an array-like
@@ -89,26 +86,15 @@ class MolecularOracle:
         return labels
 
     def _label(self, R: Float[ndarray, "N 3"]) -> Label:
-        """The first label that any attempt has."""
-        last: Exception | None = None
-        for attempt in range(1 + self.retries):
-            try:
-                return self._attempt(R)
-            except ImportError:  # no attempt will find the package
-                raise
-            except Exception as error:  # of any program
-                logger.warning("attempt %d of %d: %s", attempt + 1, 1 + self.retries, _reason(error))
-                last = error
-        assert last is not None
-        raise CalculationFailedError(f"{self.name!r} failed {1 + self.retries} times: {_reason(last)}") from last
-
-    def _attempt(self, R: Float[ndarray, "N 3"]) -> Label:
         """A label by this thread's calculation, which is set up anew after a failure."""
         calculations = _OWN.calculations
         calculation = calculations.pop(self, None) or self._set_up()
-        with _ONE.calculation():
-            label = calculation(R)
-        check_label(label, len(R))
+        try:
+            with _ONE.calculation():
+                label = calculation(R)
+            check_label(label, len(R))
+        except Exception as error:  # of any program
+            raise CalculationFailedError(f"{self.name!r} failed: {_reason(error)}") from error
         calculations[self] = calculation
         return label
 
@@ -118,9 +104,7 @@ class MolecularOracle:
         return calculation
 
 
-def oracle_named(
-    name: str, species: Sequence[int], *, charge: int = 0, multiplicity: int = 1, retries: int = 1
-) -> MolecularOracle:
+def oracle_named(name: str, species: Sequence[int], *, charge: int = 0, multiplicity: int = 1) -> MolecularOracle:
     """An oracle that computes energies and forces of one molecule.
 
     Args:
@@ -129,7 +113,6 @@ def oracle_named(
         species: atomic numbers, in the order of the positions.
         charge: of the molecule, in elementary charges; of an ASE calculator, its function says what it is.
         multiplicity: 1 for closed shells, 2 for one unpaired electron, and so on; likewise.
-        retries: how many more times a calculation that failed is made.
 
     Raises:
         ValueError: the name is not known, or the molecule cannot be.
@@ -151,7 +134,7 @@ def oracle_named(
         raise ValueError(
             f"charge {charge} and multiplicity {multiplicity} are for {', '.join(PROGRAMS)}; set them in {name}"
         )
-    return MolecularOracle(name, molecule, whole_number("retries", retries, least=0))
+    return MolecularOracle(name, molecule)
 
 
 def _atomic_numbers(species: Any) -> tuple[int, ...]:  # noqa: ANN401 - an array-like
