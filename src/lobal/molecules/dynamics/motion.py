@@ -78,7 +78,7 @@ def step(
 ) -> Motion:
     """The walkers one time step later.
 
-    The centre of mass moves on as it did: the noise has no momentum.
+    Noise has no momentum: a centre of mass that is at rest remains there.
 
     Args:
         motion: The walkers now.
@@ -86,12 +86,17 @@ def step(
         masses: In Daltons.
         bath: Temperature, time step and friction.
         generator: Of the noise; without friction there is none.
+
+    Raises:
+        ValueError: there is friction, but no generator.
     """
     half = 0.5 * bath.time_step
     per_force = half * ACCELERATION / masses[:, None]
     V = motion.V + per_force * motion.forces
     R = motion.R + half * V
     if bath.friction > 0.0:
+        if generator is None:
+            raise ValueError(f"a bath of friction {bath.friction:g} / fs has noise; pass a generator, or friction 0")
         kept = math.exp(-bath.friction * bath.time_step)
         noise = _maxwell(masses, bath.temperature, like=V, generator=generator)
         V = kept * V + math.sqrt(1.0 - kept**2) * noise
@@ -126,10 +131,9 @@ def temperatures(V: Velocities, masses: Masses) -> Float[Tensor, " w"]:
     return kinetic_energies(V, masses) * (2.0 / (BOLTZMANN * (3 * len(masses) - 3)))
 
 
-def _maxwell(masses: Masses, temperature: float, *, like: Velocities, generator: torch.Generator | None) -> Velocities:
+def _maxwell(masses: Masses, temperature: float, *, like: Velocities, generator: torch.Generator) -> Velocities:
     """Velocities of free atoms in a bath, less that of the centre of mass."""
-    device = like.device if generator is None else generator.device
-    normal = torch.randn(like.shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
+    normal = torch.randn(like.shape, dtype=like.dtype, device=generator.device, generator=generator).to(like.device)
     V = normal * (BOLTZMANN * temperature * ACCELERATION / masses).sqrt()[:, None]
     share = masses / masses.sum()
     return V - (share[:, None] * V).sum(1, keepdim=True)
