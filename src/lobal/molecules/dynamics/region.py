@@ -1,15 +1,16 @@
 """Where a model may be trusted: configurations that are not much farther from the labels than labels are from others.
 
 Appendix, "A realistic MD simulation AL scenario": a trajectory starts again where the density p_k(x) of what is known
-is below a threshold epsilon. p_k is the symmetrised kernel density of `molecules.density`, and epsilon follows from the
-known configurations themselves. Of each, the density that all others give it is taken with all distances multiplied by
-`REACH`:
+is below a threshold epsilon. p_k is the symmetrised kernel density of `molecules.density`. The paper takes that of the
+last pool; here it is that of the labels, since these are what the model knows. Epsilon follows from the labels
+themselves. Of each, the density that all others give it is taken with all distances multiplied by `REACH`:
 
     p_i = sum over j != i and pi of exp(-REACH^2 |Phi(z_i) - pi Phi(z_j)|^2 / (2 sigma^2)),
 
 the density at a configuration that is `REACH` times as far from the labels as they are from each other. Epsilon is the
-value that a share `TYPICAL` of the p_i exceeds. Few labels in many dimensions are far from each other, so that
-trajectories go far beyond them, and the next labels extend the region; many are near each other, and it closes in.
+value that a share `TYPICAL` of the p_i exceeds, but `LARGEST_THRESHOLD` at most, so that every label is in the region.
+Few labels in many dimensions are far from each other, so that trajectories go far beyond them, and the next labels
+extend the region; many are near each other, and it closes in.
 """
 
 from dataclasses import dataclass
@@ -22,17 +23,19 @@ from torch import Tensor
 from lobal.core.density import LARGEST_SAMPLE
 from lobal.core.kernels import squared_distances
 from lobal.molecules.density import configuration_density, density_width
-from lobal.molecules.geometry.descriptor import Descriptors, Positions, describe, descriptors
+from lobal.molecules.geometry.descriptor import Descriptors, Positions, descriptors
 from lobal.molecules.geometry.permutations import (
     Permutations,
     descriptor_permutations,
     symmetrised_squared_distances,
 )
+from lobal.molecules.geometry.symmetry import ROUNDING
 
 REACH = 1.5
 # The share of labels by which distances are measured: a few of them lie apart from all others.
 TYPICAL = 0.9
-LARGEST_THRESHOLD = 0.5  # a label alone has a density of one at its own place
+# A label alone has a density of one at its own place: new ones in sparse places open them, however dense others are.
+LARGEST_THRESHOLD = 0.5
 BLOCK = 2**22  # distances at a time
 
 
@@ -48,39 +51,38 @@ class KnownRegion:
     spacing: float  # 1 / Angstrom: a share `TYPICAL` of the labels is as near to another label
 
     @classmethod
-    def of(cls, R_known: Positions, permutations: Permutations, *, width: float | None = None) -> "KnownRegion":
+    def of(cls, R_known: Positions, permutations: Permutations) -> "KnownRegion":
         """The region around configurations.
 
         Args:
             R_known: Configurations with labels, (n, N, 3) in Angstrom; at least two that differ.
             permutations: The molecule's symmetries, as `ForceField.kernel.permutations`.
-            width: Of the kernels of the density, in 1 / Angstrom; by default the one of greatest leave-one-out
-                likelihood.
 
         Raises:
             ValueError: there are too few configurations.
         """
-        values = descriptors(R_known, R_known.device)
-        if len(values) < 2 or not (values != values[:1]).any():
+        values, permutations = descriptors(R_known, R_known.device), permutations.to(R_known.device)
+        if not _differ(values, permutations):
             raise ValueError(
                 f"the region needs at least 2 different configurations with labels, got {len(values)}; label more"
             )
-        sigma = density_width(values, permutations) if width is None else width
+        width = density_width(values, permutations)
         rows = torch.linspace(0, len(values) - 1, min(len(values), LARGEST_SAMPLE), device=values.device).long()
-        log_densities, nearest = _from_others(values, rows, permutations, width=sigma / REACH)
+        log_densities, nearest = _from_others(values, rows, permutations, width=width / REACH)
         threshold = float(log_densities.quantile(1.0 - TYPICAL).exp())
         tiny = torch.finfo(values.dtype).tiny
         return cls(
             values=values,
             permutations=permutations,
-            width=sigma,
+            width=width,
             threshold=min(max(threshold, tiny), LARGEST_THRESHOLD),
             spacing=float(nearest.quantile(TYPICAL)),
         )
 
     def density(self, R: Positions) -> Float[Tensor, " n"]:
         """p_k of configurations, not normalised: one label alone has a density of one at its place."""
-        return configuration_density(describe(R).values, self.values, self.permutations, width=self.width)
+        values = descriptors(R, self.values.device)
+        return configuration_density(values, self.values, self.permutations, width=self.width).to(R.device)
 
     def contains(self, R: Positions) -> Bool[Tensor, " n"]:
         """Whether p_k is epsilon at least."""
@@ -91,7 +93,7 @@ class KnownRegion:
         values = descriptors(R, self.values.device)
         parts = values.split(max(1, BLOCK // len(self.values)))
         squared = [symmetrised_squared_distances(part, self.values, self.permutations).amin(1) for part in parts]
-        return torch.cat(squared).sqrt()
+        return torch.cat(squared).sqrt().to(R.device)
 
     def coverage(self, R: Positions) -> float:
         """The share of configurations that are as near to a label as nine labels in ten are to another label.
@@ -100,6 +102,12 @@ class KnownRegion:
         elsewhere.
         """
         return float((self.distances(R) <= self.spacing).double().mean())
+
+
+def _differ(values: Descriptors, permutations: Permutations) -> bool:
+    """Whether any configuration is not an image of the first, up to rounding."""
+    squared = symmetrised_squared_distances(values, values[:1], permutations)
+    return bool((squared > ROUNDING**2 * values.square().sum(1).max()).any())
 
 
 def _from_others(

@@ -5,6 +5,7 @@ model, and a trajectory starts again wherever it leaves what is known. Many walk
 trajectory: a force field predicts a hundred configurations in little more time than one.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, final
@@ -29,14 +30,15 @@ from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.descriptor import Positions
 from lobal.molecules.geometry.elements import masses_of
 
-# fs after each start before samples count: two vibrations of hydrogen, in which its bonds forget the velocities drawn.
+# fs after each start in which samples do not count: two vibrations of hydrogen, in which the velocities drawn reach its
+# bonds.
 EQUILIBRATION = 20.0
 # By the temperature of the bath: walkers hotter than that have fallen into a hole of the model. Of three atoms in
-# equilibrium one sample in a million is as hot, of nine one in 10^18.
+# equilibrium three samples in a million are as hot, of nine one in 10^18.
 HOTTEST = 6.0
 # Angstrom / fs: hydrogen of 50 eV. Faster atoms leave the range of floating-point numbers before they are looked at.
 FASTEST = 1.0
-# The smallest share of samples to go on with, looked at after so many samples of every walker.
+# The smallest share of samples to go on with, looked at after so many samples of every walker that could count.
 LEAST_KEPT = 0.02
 FIRST_LOOK = 50
 
@@ -52,7 +54,7 @@ class SimulationOptions:
         temperature: In K.
         configurations: How many configurations the pool is to have.
         walkers: How many trajectories at once. More are faster on a GPU; each should be longer than some 100 fs.
-        interval: Time between two samples of a walker, in fs.
+        interval: Time between two samples of a walker, in fs, rounded to whole time steps.
         time_step: In fs.
         friction: In 1 / fs.
 
@@ -84,6 +86,11 @@ class SimulationOptions:
     def steps(self) -> int:
         """Time steps between two samples."""
         return round(self.interval / self.time_step)
+
+    @property
+    def uncounted(self) -> int:
+        """Samples of a walker after a start that are not kept."""
+        return math.floor(EQUILIBRATION / (self.steps * self.time_step))
 
 
 class Simulated(NamedTuple):
@@ -138,10 +145,9 @@ class _Setting:
 
 
 def moves_soundly(motion: Motion) -> Bool[Tensor, " w"]:
-    """Whether everything about a walker is finite, and no atom faster than `FASTEST`."""
-    finite = [part.isfinite().flatten(1).all(1) for part in (motion.R, motion.forces, motion.energies[:, None])]
-    slow = motion.V.abs().flatten(1).amax(1) < FASTEST  # false for NaN as well
-    return torch.stack([*finite, slow]).all(0)
+    """Whether everything about a walker is finite, and no atom faster than `FASTEST` along any axis."""
+    slow = motion.V.abs().flatten(1).amax(1) < FASTEST  # false for NaN, which forces hand on to velocities
+    return slow & motion.energies.isfinite()
 
 
 def simulate_pool(
@@ -197,14 +203,14 @@ def simulate_pool(
 def _simulated(setting: _Setting, report: Report) -> Simulated:
     options = setting.options
     motion = setting.launched(options.walkers)
-    since = torch.zeros(options.walkers, device=motion.R.device)  # fs since the start
-    R, energies, walker = [motion.R[:0]], [motion.energies[:0]], [since[:0].long()]
+    since = torch.zeros(options.walkers, dtype=torch.long, device=motion.R.device)  # samples since the start
+    R, energies, walker = [motion.R[:0]], [motion.energies[:0]], [since[:0]]
     kept = resets = checks = 0
     while kept < options.configurations:
         motion, sound = setting.advanced(motion)
         good = sound & setting.trusted(motion)
-        since = torch.where(good, since + options.interval, 0.0)
-        rows = (since > EQUILIBRATION).nonzero()[: options.configurations - kept, 0]
+        since = torch.where(good, since + 1, 0)
+        rows = (since > options.uncounted).nonzero()[: options.configurations - kept, 0]
         R.append(motion.R[rows])
         energies.append(motion.energies[rows])
         walker.append(rows)
@@ -221,7 +227,8 @@ def _ignored(kept: int, wanted: int, resets: int) -> None:
 
 def _check_progress(kept: int, checks: int, resets: int, options: SimulationOptions) -> None:
     """Raise a ValueError where it would go on for too long; that bounds the number of samples."""
-    if checks >= FIRST_LOOK * options.walkers and kept < min(LEAST_KEPT * checks, options.configurations):
+    is_time = checks >= (FIRST_LOOK + options.uncounted) * options.walkers
+    if is_time and kept < min(LEAST_KEPT * checks, options.configurations):
         raise ValueError(
             f"walkers leave the known region at once: of {checks} configurations looked at, every {options.interval:g} "
             f"fs, {kept} could be kept, expected at least {LEAST_KEPT:.0%}, and walkers started again {resets} times. "
