@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from lobal.cli.checks import plain_errors, refuse_to_overwrite, whole_numbers
+from lobal.cli.table_options import Force
 
 forcefield = typer.Typer(
     name="forcefield", no_args_is_help=True, rich_markup_mode="markdown", help="Force fields of molecules."
@@ -17,6 +18,7 @@ EnergyUnit: TypeAlias = Annotated[
 ]
 Device: TypeAlias = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or auto.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+ENDED = 3  # exit code where a trajectory left what the force field knows
 
 
 @forcefield.command("train")
@@ -284,3 +286,56 @@ def grow_force_field(
             device=device,
         )
         run_grow(request, quiet=quiet)
+
+
+@forcefield.command("md")
+def move_with_force_field(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of a force field.")],
+    molecule: Annotated[Path, typer.Argument(metavar="MOLECULE", help="Configuration to start from: xyz or npz.")],
+    steps: Annotated[int, typer.Option(min=1, help="Time steps.")],
+    output: Annotated[Path, typer.Option(help="File for the frames, extended xyz.")] = Path("trajectory.xyz"),
+    temperature: Annotated[float, typer.Option(help="In K.")] = 500.0,
+    time_step: Annotated[float, typer.Option(help="In fs.")] = 0.5,
+    friction: Annotated[float, typer.Option(help="Of the heat bath, in 1/fs; 0 for constant energy.")] = 0.01,
+    every: Annotated[int, typer.Option(min=1, help="Steps from one frame to the next.")] = 20,
+    walkers: Annotated[int, typer.Option(min=1, help="Trajectories beside each other.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of velocities and noise.")] = 0,
+    device: Device = "cpu",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run molecular dynamics with a force field, as long as it knows where it is.
+
+    MOLECULE has the atoms of the force field, in the same order; the first configuration of several is taken.
+    Velocities are drawn for the temperature. Frames have time (fs), walker, temperature (K), energy (eV) and forces
+    (eV/Angstrom).
+
+    A walker ends, and its last frame is written, where it **leaves what the force field knows** (p_k < epsilon: it is
+    much farther from the configurations learned from than these are from each other), where a **bond breaks** or forms,
+    or where the **temperature** is six times that of the bath. The command says which and when; the others go on.
+
+    Exit status: 0 if all steps were made, 3 if a walker ended before, 2 for options and files that will not do. Ctrl-C
+    stops at any time; the frames so far stay in the file.
+
+    Example: **lobal forcefield md malonaldehyde.lobal malonaldehyde.xyz --steps 20000 --temperature 500**
+    """
+    from lobal.cli.forcefield_md import MotionRequest, move
+
+    with plain_errors():
+        request = MotionRequest(
+            model=model,
+            molecule=molecule,
+            output=output,
+            steps=steps,
+            every=every,
+            walkers=walkers,
+            temperature=temperature,
+            time_step=time_step,
+            friction=friction,
+            seed=seed,
+            device=device,
+            force=force,
+        )
+        is_whole = move(request, quiet=quiet)
+    if not is_whole:
+        raise typer.Exit(ENDED)

@@ -117,6 +117,15 @@ class ForceGate(ABC):
     def at(self, geometry: Geometry) -> Float[Tensor, "n L"]:
         """Expert probabilities; rows sum to one."""
 
+    @property
+    @abstractmethod
+    def channels(self) -> Predictor:
+        """The processes that weights follow, without their means."""
+
+    @abstractmethod
+    def weights_at(self, channels: Float[Tensor, "C n"]) -> tuple[Float[Tensor, "n L"], Float[Tensor, "n L C"]]:
+        """Expert probabilities where these processes have given values, and their derivatives by the values."""
+
     @abstractmethod
     def mixed(
         self, predictor: Predictor, constants: Float[Tensor, " L"], geometry: Geometry
@@ -147,7 +156,7 @@ class MolecularGate(ForceGate):
 
     def with_slopes(self, geometry: Geometry) -> tuple[Weights, Float[Tensor, "n N 3"]]:
         """Expert probabilities, their derivatives by the position on the ladder, and that by the atoms' positions."""
-        position, force = self._position.at(geometry)
+        position, force = self.channels.at(geometry)
         return smooth_weights(position[0] + self.channel.mean, self.n_experts), -force[0]
 
     def mixed(
@@ -166,9 +175,13 @@ class MolecularGate(ForceGate):
         return EnergiesForces(energies[None], forces[None]), weights.value
 
     @cached_property
-    def _position(self) -> Predictor:
-        """sqrt(lambda_G) phi^T b."""
+    def channels(self) -> Predictor:
+        """The position on the ladder, sqrt(lambda_G) phi^T b."""
         return self.features.predictor(self.scale.sqrt() * self.channel.whitened_mean[None])
+
+    def weights_at(self, channels: Float[Tensor, "1 n"]) -> tuple[Float[Tensor, "n L"], Float[Tensor, "n L 1"]]:
+        weights, slope = smooth_weights(channels[0] + self.channel.mean, self.n_experts)
+        return weights, slope[..., None]
 
 
 def _neighbours(weights: Float[Tensor, "n L"]) -> Iterator[tuple[int, Int[Tensor, " k"]]]:

@@ -60,13 +60,17 @@ class SoftmaxMolecularGate(ForceGate):
     def _channels(self, geometry: Geometry) -> tuple[Float[Tensor, "L n"], Float[Tensor, "L n D"]]:
         """g_l and their derivatives by the descriptors."""
         # All channels have one kernel, whose values are computed once.
-        one, step = self._predictor.experts(slice(1)), rows_at_once(self._predictor.offsets.numel(), self.means.device)
+        one, step = self.channels.experts(slice(1)), rows_at_once(self.channels.offsets.numel(), self.means.device)
         blocks = geometry.values.split(step) if len(geometry.values) > 0 else [geometry.values]
-        parts = [self._predictor.contracted(each, one.radials(each)) for each in blocks]
+        parts = [self.channels.contracted(each, one.radials(each)) for each in blocks]
         values, slopes = (torch.cat(columns, dim=1) for columns in zip(*parts, strict=True))
         return self.means[:, None] + values, slopes
 
     @cached_property
-    def _predictor(self) -> Predictor:
+    def channels(self) -> Predictor:
         """sqrt(lambda_G) phi^T b_l."""
         return self.features.predictor(self.scale.sqrt() * self.whitened_mean)
+
+    def weights_at(self, channels: Float[Tensor, "L n"]) -> tuple[Float[Tensor, "n L"], Float[Tensor, "n L L"]]:
+        weights = top_kappa_softmax((self.means[:, None] + channels).mT, self.kappa)
+        return weights, weights.diag_embed() - weights[:, :, None] * weights[:, None]
