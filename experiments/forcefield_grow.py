@@ -10,34 +10,34 @@ otherwise, with the same settings:
 
 Errors are those of forces and energies at frames of further trajectories under the program's forces, which no other
 part of the repetition has seen. With `--picoseconds`, the force field that was grown also runs at constant energy, for
-10 ps, and in a heat bath for so long as that.
+10 ps, and in a heat bath for so long as that. With `--folder`, campaigns and their pages are kept, and go on there.
 
 python -m experiments forcefield_grow examples/molecules/malonaldehyde.xyz --seeds 3 \
     --output docs/results/forcefield_grow/malonaldehyde.json
 """
 
 import math
-import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, final
 
+import numpy as np
 import torch
 import typer
 from torch import Tensor
 
-from experiments.repetitions import FirstSeed, Output, Repetitions, Result, Seeds
+from experiments.repetitions import Device, FirstSeed, Jobs, Output, Repetitions, Result, Seeds
 from experiments.simulator import geometric_mean
 from lobal.active.learner import ActiveLearner
 from lobal.molecules.dynamics.campaign import Beginning, opened_campaign
 from lobal.molecules.dynamics.conservation import conserved_energy, drift
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
 from lobal.molecules.dynamics.motion import Bath, begun, step, thermal_velocities
-from lobal.molecules.dynamics.start import StartSettings, first_frames
+from lobal.molecules.dynamics.start import FEWEST, StartSettings, first_frames
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
 from lobal.molecules.field.forcefield import ForceField, errors_on
@@ -47,9 +47,10 @@ from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.elements import masses_of
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 from lobal.molecules.oracles import oracle_named
+from lobal.report.html import campaign_report
 
 TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
-TEST_FRAMES, TEST_WALKERS, TEST_SETTLE = 500, 10, 1000
+TEST_FRAMES, TEST_WALKERS, TEST_SETTLE = 500, 10, 500
 SPACING = 20  # steps between the frames of a test, and those of the arm `apart`
 ARMS = GROWN, RANDOM, NAIVE, LONG = "grown", "random", "frames", "apart"
 CONSTANT_ENERGY = 10.0  # ps
@@ -67,6 +68,14 @@ class Trial:
     configurations: int
     arms: Sequence[str]
     picoseconds: float
+    workers: int
+    folder: Path | None
+    device: str
+
+    @property
+    def field(self) -> ForceFieldSettings:
+        """How all force fields are learned."""
+        return ForceFieldSettings(device=self.device)
 
     @property
     def reference(self) -> Trajectory:
@@ -75,9 +84,12 @@ class Trial:
 
     def run(self, n: int, seed: int) -> Result:
         """One repetition: errors of all arms by name, and what the campaign was like."""
-        oracle = oracle_named(self.oracle, self.reference.species.tolist(), retries=0)
-        with TemporaryDirectory() as folder, Workers(oracle, partial(processes, os.cpu_count() or 1)) as workers:
-            return _Repetition(self, workers, Path(folder), n, seed).result()
+        oracle = oracle_named(self.oracle, self.reference.species.tolist())
+        with ExitStack() as stack:
+            workers = stack.enter_context(Workers(oracle, processes, self.workers))
+            scratch = Path(stack.enter_context(TemporaryDirectory()))
+            folder = scratch if self.folder is None else self.folder / f"{self.molecule.stem}-{seed}"
+            return _Repetition(self, workers, folder, n, seed).result()
 
 
 @final
@@ -85,19 +97,21 @@ class _Repetition:
     def __init__(self, trial: Trial, workers: Workers, folder: Path, n: int, seed: int) -> None:
         self._trial, self._workers, self._folder, self._n, self._seed = trial, workers, folder, n, seed
         self._reference = trial.reference
-        self._drawn: list[Tensor] = []  # random configurations of every pool
 
     def result(self) -> Result:
         test = self._test()
         learner, result = self._campaign()
         with learner:
+            if self._trial.folder is not None:
+                title = f"Force field of {self._trial.molecule.stem}"
+                campaign_report(learner, self._folder / "report.html", title=title, target="energy")
             labelled = self._labelled(learner)
             result |= _errors(GROWN, learner.model, test)
             result |= self._motion(learner.model, labelled)
         for arm in self._trial.arms:
             begun = time.perf_counter()
             frames = self._arm(arm, labelled, result["calls"])
-            field = fit_force_field(frames, ForceFieldSettings(), generator=self._generator(PICK))
+            field = fit_force_field(frames, self._trial.field, generator=self._generator(PICK))
             result |= _errors(arm, field, test) | {f"{arm}_seconds": time.perf_counter() - begun}
             _say(f"{arm}: {1e3 * result[f'{arm}_force_rmse']:.1f} meV/Angstrom with {len(frames)} labels")
         return {"n": self._n, "seed": self._seed, **result}
@@ -112,7 +126,7 @@ class _Repetition:
             self._folder / GROWN,
             self._reference,
             self._workers,
-            Beginning(start=first, seed=self._seed),
+            Beginning(start=first, field=self._trial.field, seed=self._seed),
             about={"oracle": self._trial.oracle},
         )
         rounds: list[Round] = []
@@ -121,7 +135,8 @@ class _Repetition:
             rounds.append(finished)
             _say(str(finished))
             if finished.pool is not None:
-                self._draw(learner, settings.sizes[finished.number] - settings.sizes[finished.number - 1])
+                n = settings.sizes[finished.number] - settings.sizes[finished.number - 1]
+                self._keep_random(learner, n, self._folder / f"random-{finished.number}.npy")
 
         simulation = SimulationOptions(time_step=1.0, configurations=self._trial.configurations)
         settings = GrowthSettings(budget=self._n, first=first.first, simulation=simulation, seed=self._seed)
@@ -134,11 +149,12 @@ class _Repetition:
             "failed": len(learner.failed),
         }
 
-    def _draw(self, learner: ActiveLearner, n: int) -> None:
-        """Remember random configurations of the pool that has just been simulated."""
-        pool: Tensor = learner.candidates.R[learner.ledger.n_drawn :]  # type: ignore[attr-defined]  # of molecules
-        rows = torch.randperm(len(pool), generator=self._generator(PICK))[:n]
-        self._drawn.append(pool[rows].clone())
+    def _keep_random(self, learner: ActiveLearner, n: int, file: Path) -> None:
+        """Write random configurations of the pool that has just been simulated; those of earlier ones are there."""
+        if not file.exists():
+            pool: Tensor = learner.candidates.R[learner.ledger.n_drawn :]  # type: ignore[attr-defined]  # of molecules
+            rows = torch.randperm(len(pool), generator=self._generator(PICK))[:n]
+            np.save(file, pool[rows].numpy())
 
     def _labelled(self, learner: ActiveLearner) -> Trajectory:
         """All labels of the campaign, in their order."""
@@ -152,13 +168,13 @@ class _Repetition:
 
     def _arm(self, arm: str, labelled: Trajectory, calls: int) -> Trajectory:
         if arm == RANDOM:
-            R = torch.cat(self._drawn)
+            R = torch.cat([torch.from_numpy(np.load(file)) for file in sorted(self._folder.glob("random-*.npy"))])
             others = self._trajectory(R, self._workers.label(R))
             return _joined(labelled.at(slice(self._trial.first)), others)
         settle = StartSettings().settle
         every = SPACING if arm == LONG else max(1, (calls - settle) // self._n)
         purpose = APART if arm == LONG else FRAMES
-        return self._frames(self._n, 2, walkers=2, settle=settle, every=every, purpose=purpose)[0]
+        return self._frames(self._n, FEWEST, walkers=2, settle=settle, every=every, purpose=purpose)[0]
 
     def _test(self) -> Trajectory:
         half = TEST_FRAMES // 2
@@ -247,6 +263,10 @@ def main(
     configurations: Annotated[int, typer.Option(help="Configurations of every pool.")] = 20_000,
     arms: Annotated[str, typer.Option(help="What to compare with, separated by commas.")] = ",".join(ARMS[1:]),
     picoseconds: Annotated[float, typer.Option(help="Length of a run in a heat bath with the result.")] = 0.0,
+    folder: Annotated[Path | None, typer.Option(help="Keep campaigns and their pages there.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes for the program.")] = 2,
+    jobs: Jobs = 1,
+    device: Device = "cpu",
 ) -> None:
     """Grow force fields, and compare them with others of as many labels."""
     trial = Trial(
@@ -256,6 +276,9 @@ def main(
         configurations=configurations,
         arms=[arm for arm in arms.split(",") if arm],
         picoseconds=picoseconds,
+        workers=workers,
+        folder=folder,
+        device=device,
     )
     repetitions = Repetitions(
         experiment="force fields grown from one configuration, beside others of as many labels",
@@ -267,12 +290,13 @@ def main(
             "arms": trial.arms,
             "picoseconds": picoseconds,
             "test_frames": TEST_FRAMES,
+            "device": device,
         },
         run=trial.run,
         conclude=conclude,
     )
     pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
-    for name, values in repetitions.complete(pairs, output).items():
+    for name, values in repetitions.complete(pairs, output, jobs=jobs).items():
         if name in ("force_rmse_mev_per_angstrom", "ratios"):
             for part, value in values.items():
                 error = value["standard_error"]

@@ -282,6 +282,8 @@ class MoleculePool(Space):
             configurations. The paper has 0.03 for malonaldehyde.
         grows: whether other configurations may take the place of these later (`ActiveLearner.grow`), as where a force
             field simulates its own pool. Campaigns then record the positions of all points.
+        symmetries: permutations of atoms that are known to be symmetries, such as `rotor_cycles`; others are found
+            from the configurations.
         device: where densities are estimated, and force fields learned by default.
 
     Raises:
@@ -301,6 +303,7 @@ class MoleculePool(Space):
     test_density: str | float = "pool"
     width: float | None = None
     grows: bool = False
+    symmetries: Int[Tensor, "k N"] | None = None
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -330,7 +333,7 @@ class MoleculePool(Space):
     def _candidates(self) -> MolecularCandidates:
         pool, rows = self.trajectory, self.rows
         logger.info("looking for symmetries of %d configurations", len(rows))
-        permutations = permutation_group(pool.R[rows], pool.species)
+        permutations = permutation_group(pool.R[rows], pool.species, known=self.symmetries)
         values = descriptors(pool.R[rows], self.device)
         group = permutations.to(values.device)
         width = density_width(values, group) if self.width is None else self.width

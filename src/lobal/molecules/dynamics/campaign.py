@@ -15,6 +15,7 @@ from lobal.core.checks import real_number
 from lobal.molecules.dynamics.start import Progress, Start, StartSettings, first_frames
 from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.field.settings import ForceFieldSettings
+from lobal.molecules.geometry.rotors import rotor_cycles
 from lobal.molecules.geometry.torsions import rotatable_torsions
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MoleculePool
@@ -104,7 +105,12 @@ def opened_campaign(
 
 def _created(folder: Path, reference: Trajectory, start: Start, beginning: Beginning) -> ActiveLearner:
     return ActiveLearner(
-        MoleculePool(start.first, grows=True, device=beginning.field.device),
+        MoleculePool(
+            start.first,
+            grows=True,
+            symmetries=rotor_cycles(reference.R[0], reference.species),
+            device=beginning.field.device,
+        ),
         seed=beginning.seed,
         path=folder,
         model=ForceFieldSurrogate(beginning.field),

@@ -27,6 +27,7 @@ from lobal.molecules.dynamics.walkers import Simulated, SimulationOptions, simul
 from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.geometry.bonds import Bonds
+from lobal.molecules.geometry.rotors import rotor_cycles
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MolecularCandidates, MoleculePool
 
@@ -115,6 +116,7 @@ class Growth:
         self._learner, self._workers, self._settings = learner, workers, settings
         self._show, self._report, self._target = show, report, target
         self._bonds = Bonds.of(reference, self._species)
+        self._symmetries = rotor_cycles(reference, self._species)
 
     @property
     def _species(self) -> Int[Tensor, " N"]:
@@ -154,6 +156,7 @@ class Growth:
             Trajectory(source=f"pool {number}", units="eV and Ang", species=self._species, R=pool.R),
             test_density=1.0 - 1.0 / (number + 1),
             grows=True,
+            symmetries=self._symmetries,
             device=_candidates(self._learner).device,
         )
         about = about._replace(seconds=round(time.monotonic() - begun, 1))

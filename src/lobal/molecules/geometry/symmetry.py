@@ -5,9 +5,10 @@ cheapest matches that connect all configurations are kept, and what they generat
 search in place of a comparison of eigenvectors, which symmetry makes ambiguous, and a permutation has to pass a test:
 permuted configurations must be as close to the data as the data are to themselves.
 
-Only symmetries that the data show are found. A methyl group counts as a rotor only where it has turned. Distances are
-blind to reflections, as energies are, so an exchange that takes a reflection (the two hydrogens of ethanol's CH2 group
-together with two of its CH3 group) is found, and the one without it (the two hydrogens of CH2 alone) is not.
+Only symmetries that the data show are found, beside those that are known. A methyl group counts as a rotor only where
+it has turned; `rotors` has those that have not. Distances are blind to reflections, as energies are, so an exchange
+that takes a reflection (the two hydrogens of ethanol's CH2 group together with two of its CH3 group) is found, and the
+one without it (the two hydrogens of CH2 alone) is not.
 """
 
 import logging
@@ -43,8 +44,12 @@ ROUNDING = 1e-7
 SEARCH_ENTRIES = 2**22
 
 
-def permutation_group(R: Positions, species: Int[Tensor, "..."]) -> Permutations:
+def permutation_group(
+    R: Positions, species: Int[Tensor, "..."], *, known: Int[Tensor, "k N"] | None = None
+) -> Permutations:
     """All permutations of like atoms that the configurations show to be symmetries, identity first.
+
+    They are completed by those that are `known` to be symmetries, whatever the configurations show.
 
     Some 50 configurations are enough; of more than `MOST_CONFIGURATIONS`, as many are taken at even intervals.
 
@@ -57,6 +62,8 @@ def permutation_group(R: Positions, species: Int[Tensor, "..."]) -> Permutations
     if len(R) > MOST_CONFIGURATIONS:
         R = R[torch.linspace(0, len(R) - 1, MOST_CONFIGURATIONS, device=R.device).long()]
     group = identity(R.shape[1], R.device)
+    if known is not None:
+        group = closure(torch.cat([group, known.to(R.device)]))
     if len(R) < 2:
         return group
     distances = distance_matrices(R)
