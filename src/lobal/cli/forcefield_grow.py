@@ -28,8 +28,8 @@ from lobal.molecules.oracles import MolecularOracle, oracle_named
 from lobal.molecules.surrogate import MODEL
 
 LABELS, VALIDATION, REPORT = "labels", "validation", "report.html"
-# The programs whose calls are cheap enough for the forces that the first walkers follow, and what stands in for others.
-FAST, STAND_IN = ("gfn1", "gfn2"), "gfn2"
+# What stands in for programs whose calls are too expensive for the forces that the first walkers follow.
+STAND_INS = {"pbe": "gfn2"}
 
 
 @final
@@ -86,13 +86,6 @@ class GrowRequest:
             budget=self.budget, first=self.first, ratio=self.ratio, simulation=simulation, seed=self.seed
         )
 
-    @property
-    def sampler_name(self) -> str:
-        """The program whose forces the first walkers follow."""
-        if self.sampler is not None:
-            return self.sampler
-        return STAND_IN if self.oracle == "pbe" else self.oracle
-
     def program(self, name: str, molecule: Trajectory) -> MolecularOracle:
         """A program for the molecule."""
         options = {"charge": self.charge, "multiplicity": self.multiplicity}
@@ -109,12 +102,13 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
     _, growth = request.beginning, request.growth  # both are checked before anything is done
     reference = read_trajectory(request.molecule, labelled=False).at(slice(1))
     _check_folder(request)
-    names = dict.fromkeys([request.oracle, request.sampler_name])
+    walked = request.sampler or STAND_INS.get(request.oracle, request.oracle)
+    names = dict.fromkeys([request.oracle, walked])
     programs = {name: request.program(name, reference) for name in names}
     with status_messages(quiet):
         for program in programs.values():
             program.check(reference.R[0].numpy())
-    oracle, sampler = programs[request.oracle], programs[request.sampler_name]
+    oracle, sampler = programs[request.oracle], programs[walked]
     with request.workers_for(oracle) as workers, request.workers_for(sampler) as walkers:
         try:
             opened = _opened(request, reference, workers, None if sampler is oracle else walkers, quiet=quiet)
@@ -147,7 +141,7 @@ def _opened(
 ) -> Opened:
     """The campaign in the folder, or a new one from the first frames."""
     about = {"oracle": request.oracle, "charge": request.charge, "multiplicity": request.multiplicity}
-    about |= {} if sampler is None else {"sampler": request.sampler_name}
+    about |= {"sampler": None if sampler is None else sampler.oracle.name}
     with GrowthTable(quiet) as table:
         return opened_campaign(
             request.output,

@@ -1,4 +1,4 @@
-"""The parts of a web page: no scripts, no links, figures inside."""
+"""The parts of a web page: no links, figures inside."""
 
 import base64
 import io
@@ -34,18 +34,22 @@ th { white-space: normal; min-width: 3.5rem; vertical-align: bottom; }
 figure { margin: 1rem 0; } figcaption { margin-top: .5rem; color: var(--quiet); font-size: .9rem; max-width: 46rem; }
 img { max-width: 100%; height: auto; background: #ffffff; border-radius: .4rem; }
 details { border-top: 1px solid var(--line); padding: .5rem 0; } summary { cursor: pointer; }
+.facts + details, .table + details { margin-top: .9rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.4rem; } }
 """
 
 
-def campaign_page(title: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """One self-contained HTML page: the blocks of every section under its heading; empty sections are left out."""
+def campaign_page(title: str, sections: Mapping[str, Iterable[str]], *, style: str = "") -> str:
+    """One self-contained HTML page: the blocks of every section under its heading; empty sections are left out.
+
+    `style` is added to that of all pages.
+    """
     parts = {escape(heading): "\n".join(blocks) for heading, blocks in sections.items()}
     body = "\n".join(f"<section>\n<h2>{name}</h2>\n{part}\n</section>" for name, part in parts.items() if part)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="lobal">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}{style}</style>\n</head>\n"
         f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
     )
 

@@ -1,4 +1,4 @@
-"""A campaign as one self-contained web page: no scripts, no links, figures inside."""
+"""A campaign as one self-contained web page: no links, figures inside; scripts only to turn a molecule."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +91,9 @@ def campaign_report(
 ) -> None:
     """Write the page of a campaign.
 
+    That of a force field which simulated its own pools has sections of its own, for which names, variables, target,
+    identifiers and maps do not matter.
+
     Args:
         learner: the `ActiveLearner`.
         path: the file; missing folders are created.
@@ -104,23 +107,20 @@ def campaign_report(
         identifiers: names of the candidates of a pool; by default the labels of a table's rows, or row numbers.
         maps: pairs of names of inputs to map before those that the complexity depends on most.
     """
-    known = variables_for(learner.candidates, names) if variables is None else tuple(variables)
-    wanted = tuple(named_pairs(known, maps))
-    page = Page(learner, known, target, None if identifiers is None else tuple(identifiers), wanted)
+    if learner.growths:
+        # Other pages do without the room of the molecules.
+        from lobal.report.grown import grown_sections
+        from lobal.report.labelled_molecules import STYLE
+
+        content = campaign_page(title, grown_sections(learner, savings=savings, notes=notes), style=STYLE)
+    else:
+        known = variables_for(learner.candidates, names) if variables is None else tuple(variables)
+        wanted = tuple(named_pairs(known, maps))
+        page = Page(learner, known, target, None if identifiers is None else tuple(identifiers), wanted)
+        content = campaign_page(title, page.sections(savings, notes))
     destination = Path(path)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    sections = {
-        "Where the campaign stands": page.standing(savings, notes),
-        "What to label next": page.batch(),
-        "Error over the rounds": page.curve(),
-        "Prediction against measurement": page.agreement(),
-        "Where labels are worth most": page.places(),
-        "What prediction and complexity depend on": page.dependence(),
-        "Failures": page.failures(),
-        "Calibration of the intervals": page.calibration(),
-        "History, settings and versions": page.record(),
-    }
-    write_atomically(destination, campaign_page(title, sections).encode())
+    write_atomically(destination, content.encode())
 
 
 @final
@@ -133,6 +133,20 @@ class Page:
     target: str
     identifiers: tuple[str, ...] | None = None
     maps: tuple[Pair, ...] = ()
+
+    def sections(self, savings: Savings | None, notes: Sequence[str]) -> dict[str, Iterator[str]]:
+        """All sections, by their headings."""
+        return {
+            "Where the campaign stands": self.standing(savings, notes),
+            "What to label next": self.batch(),
+            "Error over the rounds": self.curve(),
+            "Prediction against measurement": self.agreement(),
+            "Where labels are worth most": self.places(),
+            "What prediction and complexity depend on": self.dependence(),
+            "Failures": self.failures(),
+            "Calibration of the intervals": self.calibration(),
+            "History, settings and versions": self.record(),
+        }
 
     def name(self, candidate: int) -> str | None:
         """What a candidate of a pool is called; none where points are not rows of anything."""

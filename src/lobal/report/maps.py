@@ -38,7 +38,12 @@ def telling_pairs(landscape: Landscape) -> list[Pair]:
 
 def is_even(landscape: Landscape) -> bool:
     """Whether the complexity hardly varies over the candidates."""
-    return bool(np.ptp(np.quantile(np.log(landscape.complexity), [0.05, 0.95])) < np.log(HARDLY))
+    return hardly_varies(landscape.complexity)
+
+
+def hardly_varies(complexity: Float[ndarray, " n"]) -> bool:
+    """Whether nine values in ten are within a small factor of each other."""
+    return bool(np.ptp(np.quantile(np.log(complexity), [0.05, 0.95])) < np.log(HARDLY))
 
 
 def named_pairs(variables: Sequence[Variable], maps: Sequence[tuple[str, str]]) -> list[Pair]:

@@ -25,6 +25,13 @@ def test_the_first_energy_is_that_of_the_start_and_times_are_even() -> None:
     torch.testing.assert_close(energies[0], morse_potential(R)[0] + kinetic_energies(V, MASSES))
 
 
+def test_energies_are_taken_at_their_times() -> None:
+    all_times, every_step = conserved_energy(morse_potential, *start(), MASSES, picoseconds=0.05, every=1)
+    times, energies = conserved_energy(morse_potential, *start(), MASSES, picoseconds=0.05, every=7)
+    assert torch.equal(times, all_times[::7])
+    assert torch.equal(energies, every_step[::7])
+
+
 def test_the_energy_of_conservative_forces_is_conserved_with_the_square_of_the_time_step() -> None:
     spreads = [
         conserved_energy(morse_potential, *start(), MASSES, picoseconds=0.2, time_step=dt, every=1)[1].std(0)

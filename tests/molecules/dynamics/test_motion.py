@@ -30,7 +30,14 @@ FREQUENCY = math.sqrt(STIFFNESS * ACCELERATION / 1.5)  # of the reduced mass 1.5
 WATER = torch.tensor([15.999, 1.008, 1.008], dtype=torch.float64)
 BENT = torch.tensor([[0.0, 0.0, 0.0], [0.8, 0.6, 0.0], [-0.8, 0.6, 0.0]], dtype=torch.float64)
 LINE = torch.tensor([[0.0, 0.0, 0.0], [0.8, 0.8, 0.4], [-1.6, -1.6, -0.8]], dtype=torch.float64)
-SHAPES = {"bent": BENT, "in a line": LINE, "two atoms": LINE[:2]}
+ALMOST = LINE + torch.tensor([[0.0, 0.05, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+SHAPES = {"bent": BENT, "almost in a line": ALMOST, "in a line": LINE, "two atoms": LINE[:2]}
+
+
+def turned(shape: Tensor, n: int) -> Tensor:
+    """Configurations of one shape in all directions, away from the origin."""
+    Q = torch.linalg.qr(torch.randn(n, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))).Q
+    return shape @ Q + 5.0
 
 
 def springs(R: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,7 +168,7 @@ def test_the_centre_of_mass_stays_where_it_is() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_first_velocities_have_the_temperature_and_no_momenta(shape: Tensor, generator: torch.Generator) -> None:
-    masses, R = WATER[: len(shape)], shape.repeat(20_000, 1, 1) + 5.0
+    masses, R = WATER[: len(shape)], turned(shape, 20_000)
     V = thermal_velocities(masses, 500.0, len(R), generator=generator, R=R)
     assert (masses @ V).abs().max() < 1e-12
     assert angular_momenta(R, V, masses).abs().max() < 1e-10

@@ -168,14 +168,14 @@ def test_atoms_of_more_than_an_angstrom_in_a_femtosecond_are_unsound() -> None:
     assert moves_soundly(motion).tolist() == [True, False, False]
 
 
-def test_starts_outside_the_region_or_with_broken_bonds_are_not_used() -> None:
+@pytest.mark.parametrize("given", [{"region": EVERYWHERE}, {"bonds": UNBREAKABLE}], ids=["bonds", "region"])
+def test_starts_with_broken_bonds_or_outside_the_region_are_not_used(given: dict[str, Any]) -> None:
     def still(R: Tensor) -> tuple[Tensor, Tensor]:
         return R.new_zeros(len(R)), torch.zeros_like(R)
 
-    far = REST.clone()
-    far[1] *= 3.0
-    pool = simulated(still, starts=torch.stack([far, REST, 1.3 * REST]), temperature=1e-3, configurations=30)
+    pool = simulated(still, starts=torch.stack([2.0 * REST, REST, 3.0 * REST]), temperature=1e-3, **given)
     assert (pool.R - REST).abs().max() < 0.01
+    assert pool.resets == 0
 
 
 def test_there_must_be_a_start() -> None:

@@ -89,7 +89,7 @@ def opened_campaign(
         workers,
         beginning.start,
         path=folder / START,
-        about={**about, "settings": asdict(beginning.start)},
+        about={**about, **asdict(beginning.start)},
         sampler=sampler,
         report=report,
     )

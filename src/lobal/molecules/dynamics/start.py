@@ -2,7 +2,8 @@
 
 A few walkers begin at the given configuration, with velocities of twice the temperature, half of which becomes
 potential energy, and are coupled to a bath. Every step is a call of the oracle for each walker. All is on disk when it
-is there (`start_record`), so that a start that was interrupted goes on where it stopped, with the same frames.
+is there (`start_record`), so that a start that was interrupted goes on where it stopped, with the same frames. Where a
+call fails, its walker begins again; where the oracle does not work at all, the start ends, and goes on once it does.
 
 Where calls are expensive, the walkers may follow the forces of another program; then frames alone are calls of the
 oracle.
@@ -48,7 +49,7 @@ class StartSettings:
         first: frames that the first force field learns from.
         validation: further frames, of other walkers, for errors only.
         temperature: in K.
-        walkers: trajectories beside each other, an even number.
+        walkers: trajectories beside each other, at least two: some to learn from, the others for validation.
         settle: steps of each before its first frame.
         every: steps from one frame to the next.
         time_step: in fs.
@@ -72,6 +73,7 @@ class StartSettings:
         whole_number("walkers", self.walkers, least=2)
         for name in ("settle", "every"):
             whole_number(name, getattr(self, name), least=1)
+        whole_number("seed", self.seed, least=0)
         for name in ("temperature", "time_step", "friction"):
             real_number(name, getattr(self, name), above=0.0, hint="see StartSettings")
 
@@ -128,7 +130,7 @@ def first_frames(
 
     Raises:
         ValueError: the file is of another start, or damaged.
-        RuntimeError: the oracle fails at the first configuration, or again and again.
+        RuntimeError: the oracle does not work, or walkers fail again and again.
     """
     record = StartRecord(path, {**about, "R": R.tolist(), "species": species.tolist()}, walkers=settings.walkers)
     try:
@@ -179,24 +181,40 @@ class _Simulation:
         Those that are on disk, since a step was interrupted, are not computed again.
         """
         missing = [walker for walker in range(len(R)) if walker not in self._record.calls]
+        failed: list[int] = []
 
         def keep(row: int, label: Row) -> None:
-            self._record.keep_call(missing[row], label)
+            if label is None:
+                failed.append(missing[row])
+            else:
+                self._record.keep_call(missing[row], label)
 
         if missing:
             self._workers.label(R[missing], record=keep)
-        failed = [math.nan] * (1 + R[0].numel())
-        rows = torch.tensor([self._record.calls[walker] or failed for walker in range(len(R))], dtype=torch.float64)
+        if not self._record.calls:
+            self._check_oracle()
+        for walker in failed:
+            self._record.keep_call(walker, None)
+        none = [math.nan] * (1 + R[0].numel())
+        rows = torch.tensor([self._record.calls[walker] or none for walker in range(len(R))], dtype=torch.float64)
         return rows[:, 0], rows[:, 1:].view_as(R)
+
+    def _check_oracle(self) -> None:
+        """Raise a RuntimeError if the oracle fails at the first configuration as well as wherever the walkers are."""
+        if self._record.steps == 0:
+            raise RuntimeError(
+                "the oracle has no energy and forces of the first configuration; see the message above: mend the "
+                "oracle and run again, or begin in another folder with a configuration nearer to equilibrium"
+            )
+        if torch.isnan(self._workers.label(self._R[None])).any():
+            raise RuntimeError(
+                "the oracle fails for all walkers, and at the first configuration, where it worked; see the message "
+                "above: mend it and run again, to go on from here"
+            )
 
     def _begun(self, energies: Tensor, forces: Tensor, generator: torch.Generator) -> Motion:
         """All walkers at the first configuration, which has this energy and these forces."""
         w, T = self._settings.walkers, HOT * self._settings.temperature
-        if torch.isnan(energies).any():
-            raise RuntimeError(
-                "the oracle has no energy and forces of the first configuration; see the message above, mend the "
-                "oracle or give a configuration nearer to equilibrium, and begin again in another folder"
-            )
         R = self._R.repeat(w, 1, 1)
         V = thermal_velocities(self._masses, T, w, generator=generator, R=R)
         return Motion(R, V, energies.repeat(w), forces.repeat(w, 1, 1))
@@ -244,23 +262,34 @@ class _Frames(NamedTuple):
         return cls(R, energies, forces, settings.first)
 
     def labelled(self, record: StartRecord, workers: Workers) -> "_Frames":
-        """The frames with labels of the oracle, each on disk when it is there."""
-        missing = [frame for frame in range(len(self.R)) if frame not in record.labels]
+        """The frames that the oracle labels, each on disk when it is there.
+
+        Those that have failed are labelled again if there are too few without them.
+        """
+        is_enough = self._n_labelled(record)[0] >= FEWEST
+        known = {frame for frame, row in record.labels.items() if is_enough or row is not None}
+        missing = [frame for frame in range(len(self.R)) if frame not in known]
+
+        def keep(row: int, label: Row) -> None:
+            record.keep_label(missing[row], label)
+
         if missing:
-
-            def keep(row: int, label: Row) -> None:
-                record.keep_label(missing[row], label)
-
             workers.label(self.R[missing], record=keep)
+        fewest, n_learning = self._n_labelled(record)
+        if fewest < FEWEST:
+            raise RuntimeError(
+                f"{fewest} of the first frames to learn from, or of those for validation, have labels, expected "
+                f"{FEWEST} at least; mend the oracle and run again: the others are then labelled again"
+            )
         rows = {frame: row for frame, row in sorted(record.labels.items()) if row is not None}
         kept, labels = list(rows), torch.tensor(list(rows.values()), dtype=torch.float64)
-        n_learning = sum(frame < self.n_learning for frame in kept)
-        if min(n_learning, len(kept) - n_learning) < FEWEST:
-            raise RuntimeError(
-                f"of {len(self.R)} first frames {len(kept)} have labels, expected {FEWEST} at least of both kinds; "
-                "mend the oracle, and begin again in another folder"
-            )
         return _Frames(self.R[kept], labels[:, 0], labels[:, 1:].view(len(kept), -1, 3), n_learning)
+
+    def _n_labelled(self, record: StartRecord) -> tuple[int, int]:
+        """How many frames have labels: of the kind with fewer, and of those to learn from."""
+        frames = [frame for frame, row in record.labels.items() if row is not None]
+        n_learning = sum(frame < self.n_learning for frame in frames)
+        return min(n_learning, len(frames) - n_learning), n_learning
 
     def start(self, record: StartRecord, species: Int[Tensor, " N"], settings: StartSettings) -> Start:
         """The two parts as trajectories."""

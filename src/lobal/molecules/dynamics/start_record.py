@@ -5,6 +5,7 @@ walker's energy and forces for the step that is to follow; and `label`, those of
 forces of another program.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from lobal.active.campaign.journal import Journal, journal_content
+from lobal.core.checks import shown
 from lobal.core.files import make_folder, write_atomically
 from lobal.core.schema import anything, optional, read_from, table, text, whole
 from lobal.molecules.dynamics.motion import Motion
@@ -41,7 +43,7 @@ class StartRecord:
         self._steps: list[Mapping[str, Any]] = []
         self.calls: Rows = {}  # of the step that is to follow, by the walker's number
         self.labels: Rows = {}  # by the frame's number
-        first = {"event": BEGUN, **about}
+        first = json.loads(json.dumps({"event": BEGUN, **about}))  # as it will be read
         if not path.exists():
             make_folder(path.parent)
             write_atomically(path, journal_content([first]))
@@ -126,10 +128,18 @@ class StartRecord:
 
 def _check_first(events: list[dict[str, Any]], expected: Mapping[str, Any]) -> None:
     """Raise a ValueError where a file begins otherwise than expected."""
-    there = events[0] if events else {}
-    for name, value in expected.items():
-        if there.get(name) != value:
-            raise ValueError(f"it began with {name} {there.get(name)}, got {value}; use the same, or another folder")
+    there = _flat(events[0] if events else {})
+    wanted = _flat(expected)
+    for name in [*wanted, *there]:
+        if there.get(name) != wanted.get(name):
+            began, got = (shown(values[name]) if name in values else "none" for values in (there, wanted))
+            raise ValueError(f"it began with {name} {began}, got {got}; use the same, or another folder")
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of dictionaries in place of these."""
+    parts = [value.items() if isinstance(value, dict) else [(name, value)] for name, value in values.items()]
+    return {name: value for part in parts for name, value in part}
 
 
 def _check_numbers(values: object, shape: tuple[int, ...], name: str) -> None:

@@ -40,6 +40,9 @@ ATTEMPTS = 2  # of every call
 # Attempts of each worker that fail one after the other, none between them having an answer, before it is asked whether
 # the workers are of any use. Where a tenth of all configurations fail, one of 10^5 begins such a row.
 PATIENCE = 10
+# Seconds beyond the time-out after which a call is given up whose worker ends itself after the time-out: it may first
+# have to wait for its worker, and the worker to import lobal. Until the worker has ended, other calls may be sent to it.
+GRACE = 60.0
 # Where a worker is forked from a process that has imported lobal, not from this one, whose threads may hold locks.
 PRELOADED = ["lobal.molecules.dynamics.workers", "lobal.molecules.oracles"]
 
@@ -217,7 +220,9 @@ class _Worker:
         try:
             if self._executor is None:
                 self._await(os.getpid)  # however long it takes until there is a worker
-            return self._await(_answer, oracle, R, os.getpid(), timeout, timeout=timeout)
+            if timeout is None or isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor):
+                return self._await(attempt, oracle, R, os.getpid(), patience=timeout)
+            return self._await(_attempt_within, timeout, oracle, R, os.getpid(), patience=timeout + GRACE)
         except Exception as error:  # of any executor
             self._dismiss()
             if self._is_closed:
@@ -226,13 +231,13 @@ class _Worker:
             reason = f"no answer within {timeout} s" if is_late else f"its worker is lost: {reason_of(error)}"
             raise LostWorkerError(reason) from error
 
-    def _await(self, call: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:  # noqa: ANN401
+    def _await(self, call: Callable[..., Any], *arguments: Any, patience: float | None = None) -> Any:  # noqa: ANN401
         with self._lock:
             if self._is_closed:
                 raise NoWorkersError
             self._executor = self._executor or self._make()
             self._future = self._executor.submit(call, *arguments)
-        return self._future.result(timeout)
+        return self._future.result(patience)
 
     def close(self) -> None:
         """Give the call up that is running, if there is one."""
@@ -252,12 +257,12 @@ class _Worker:
             executor.shutdown(wait=False)
 
 
-def _answer(oracle: Oracle, R: ndarray, owner: int, timeout: float | None) -> Any:  # noqa: ANN401 - labels or an error
-    """The oracle's answer, or what it raised, in the worker: a process that ends itself after that time.
+def _attempt_within(timeout: float, oracle: Oracle, R: ndarray, owner: int) -> Any:  # noqa: ANN401 - as of `attempt`
+    """The oracle's answer, or what it raised, in a worker that cannot be killed from here, as on another machine.
 
-    Nothing else ends a call that hangs in a process of another machine.
+    It ends itself after that time, unless it is a thread of the campaign's process.
     """
-    if timeout is None or os.getpid() == owner:
+    if os.getpid() == owner:
         return attempt(oracle, R, owner)
     clock = threading.Timer(timeout, os._exit, [1])
     clock.daemon = True

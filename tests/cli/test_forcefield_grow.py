@@ -1,0 +1,123 @@
+"""`lobal forcefield grow`, with GFN2-xTB where it is installed."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from lobal.cli import app
+from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.geometry.trajectory import read_trajectory
+
+pytest.importorskip("ase")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "molecules" / "malonaldehyde.xyz"
+SMALL = ("--first", "20", "--validation", "20", "--pool", "200", "--workers", "1")
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["forcefield", "grow", *map(str, words)])
+
+
+def refused(*words: str | Path) -> str:
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    return re.sub(r"[\s│]+", " ", result.output)
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    pytest.importorskip("tblite")
+    folder = tmp_path_factory.mktemp("grow") / "campaign"
+    return folder, run(EXAMPLE, "--output", folder, "--budget", "30", *SMALL)
+
+
+@pytest.mark.slow
+def test_thirty_labels_of_gfn2_make_a_force_field(grown: tuple[Path, Result]) -> None:
+    folder, result = grown
+    assert result.exit_code == 0, result.output
+    assert "30 labels" in result.stdout
+    labels, validation = (read_trajectory(folder / f"{name}.xyz") for name in ("labels", "validation"))
+    assert (len(labels), len(validation)) == (30, 20)
+    energies, forces = ForceField.load(folder / "model.lobal").predict(labels.R)
+    assert labels.energies is not None
+    assert labels.forces is not None
+    np.testing.assert_allclose(energies, labels.energies, atol=0.01)
+    np.testing.assert_allclose(forces, labels.forces, atol=0.1)
+    assert "<svg" in (folder / "report.html").read_text() or "<img" in (folder / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_rounds_are_shown_line_by_line_where_there_is_no_terminal(grown: tuple[Path, Result]) -> None:
+    lines = [line.split() for line in grown[1].stderr.splitlines() if re.match(r" +\d", line)]
+    assert [(line[0], line[1]) for line in lines] == [("1", "20"), ("2", "30")]
+    assert lines[0][4] == "200"  # configurations of the pool
+
+
+@pytest.mark.slow
+def test_the_same_command_changes_no_label(grown: tuple[Path, Result]) -> None:
+    folder, _ = grown
+    before = {name: (folder / name).read_bytes() for name in ("start.jsonl", "journal.jsonl", "labels.xyz")}
+    assert run(EXAMPLE, "--output", folder, "--budget", "30", *SMALL, "--quiet").output == ""
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+@pytest.mark.slow
+def test_a_campaign_of_another_temperature_or_molecule_is_refused(grown: tuple[Path, Result], tmp_path: Path) -> None:
+    folder, _ = grown
+    message = refused(EXAMPLE, "--output", folder, *SMALL, "--temperature", "300")
+    assert "it began with temperature 500.0, got 300.0; use the same, or another folder" in message
+    other = EXAMPLE.with_name("ethanol.xyz")
+    assert "it began with R" in refused(other, "--output", folder, *SMALL)
+    inside = folder / "labels.xyz"
+    assert "is an input file and would be overwritten" in refused(inside, "--output", folder, *SMALL)
+
+
+@pytest.mark.slow
+def test_a_start_that_was_damaged_is_refused(grown: tuple[Path, Result], tmp_path: Path) -> None:
+    copy = shutil.copytree(grown[0], tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
+    lines = (copy / "start.jsonl").read_text().splitlines()
+    lines[5] = lines[5].replace("[", "[1", 1)
+    (copy / "start.jsonl").write_text("\n".join(lines) + "\n")
+    assert "start.jsonl" in refused(EXAMPLE, "--output", copy, "--budget", "30", *SMALL)
+
+
+def test_the_journal_of_the_start_has_every_answer(grown: tuple[Path, Result]) -> None:
+    events = [json.loads(line) for line in (grown[0] / "start.jsonl").read_text().splitlines()]
+    calls = [event for event in events if event["event"] == "call"]
+    steps = [event for event in events if event["event"] == "step"]
+    assert len(calls) == 4 * (len(steps) - 1) + 1  # four walkers begin at one configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--oracle", "b3lyp"), "the oracle must be one of gfn1, gfn2, pbe, or 'module:function', got 'b3lyp'"),
+        (("--budget", "50"), "budget must be"),
+        (("--temperature", "-1"), "temperature must be"),
+        (("--ratio", "1"), "ratio must be"),
+        (("--charge", "1"), "cannot have multiplicity 1; correct the charge or the multiplicity"),
+        (("--device", "tpu"), "tpu"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_done(
+    options: tuple[str, str], expected: str, tmp_path: Path
+) -> None:
+    assert expected in refused(EXAMPLE, "--output", tmp_path / "new", *options)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    assert "holds thesis.tex and is no such campaign" in refused(EXAMPLE, "--output", tmp_path)
+
+
+def test_a_file_that_is_no_molecule_is_refused(tmp_path: Path) -> None:
+    assert "there is no file" in refused(tmp_path / "none.xyz", "--output", tmp_path / "new")
+    table = tmp_path / "table.xyz"
+    table.write_text("a,b\n1,2\n")
+    assert "table.xyz" in refused(table, "--output", tmp_path / "new")
