@@ -191,16 +191,16 @@ class _Simulation:
 
         if missing:
             self._workers.label(R[missing], record=keep)
-        if not self._record.calls:
-            self._check_oracle()
+        if failed:
+            self._check_oracle(failed)
         for walker in failed:
             self._record.keep_call(walker, None)
         none = [math.nan] * (1 + R[0].numel())
         rows = torch.tensor([self._record.calls[walker] or none for walker in range(len(R))], dtype=torch.float64)
         return rows[:, 0], rows[:, 1:].view_as(R)
 
-    def _check_oracle(self) -> None:
-        """Raise a RuntimeError if the oracle fails at the first configuration as well as wherever the walkers are."""
+    def _check_oracle(self, failed: list[int]) -> None:
+        """Raise a RuntimeError if the oracle fails at the first configuration as well as where these walkers are."""
         if self._record.steps == 0:
             raise RuntimeError(
                 "the oracle has no energy and forces of the first configuration; see the message above: mend the "
@@ -208,8 +208,8 @@ class _Simulation:
             )
         if torch.isnan(self._workers.label(self._R[None])).any():
             raise RuntimeError(
-                "the oracle fails for all walkers, and at the first configuration, where it worked; see the message "
-                "above: mend it and run again, to go on from here"
+                f"the oracle fails for walkers {failed}, and at the first configuration, where it worked; see the "
+                "message above: mend it and run again, to go on from here"
             )
 
     def _begun(self, energies: Tensor, forces: Tensor, generator: torch.Generator) -> Motion:

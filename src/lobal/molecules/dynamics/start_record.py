@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from lobal.active.campaign.journal import Journal, journal_content
-from lobal.core.checks import shown
 from lobal.core.files import make_folder, write_atomically
 from lobal.core.schema import anything, optional, read_from, table, text, whole
 from lobal.molecules.dynamics.motion import Motion
 
+LONGEST = 60  # characters of a value in a message
 BEGUN, STEP, CALL, LABEL = "begun", "step", "call", "label"
 
 Row: TypeAlias = list[float] | None  # energy and forces; none where the oracle has failed
@@ -49,8 +49,8 @@ class StartRecord:
             write_atomically(path, journal_content([first]))
         self._journal = Journal(path, is_checked=True)
         try:
+            _check_first(self._journal.events, first, path)
             with read_from(path, "the start of a campaign"):
-                _check_first(self._journal.events, first)
                 for event in self._journal.events[1:]:
                     self._take(event)
         except BaseException:
@@ -109,7 +109,7 @@ class StartRecord:
             return
         is_call = event["event"] == CALL
         name = "walker" if is_call else "frame"
-        entries = {name: whole(), "row": optional(anything)} | (
+        entries = {name: whole(0, self._shape[0] - 1) if is_call else whole(), "row": optional(anything)} | (
             {"step": whole(self.steps, self.steps)} if is_call else {}
         )
         table(entries)(event, f"a {event['event']} after step {self.steps - 1}")
@@ -126,14 +126,22 @@ class StartRecord:
             _check_numbers(event[name], shape, f"{name} of step {number}")
 
 
-def _check_first(events: list[dict[str, Any]], expected: Mapping[str, Any]) -> None:
+def _check_first(events: list[dict[str, Any]], expected: Mapping[str, Any], path: Path) -> None:
     """Raise a ValueError where a file begins otherwise than expected."""
     there = _flat(events[0] if events else {})
     wanted = _flat(expected)
     for name in [*wanted, *there]:
         if there.get(name) != wanted.get(name):
-            began, got = (shown(values[name]) if name in values else "none" for values in (there, wanted))
-            raise ValueError(f"it began with {name} {began}, got {got}; use the same, or another folder")
+            began, got = (_shortened(values[name]) if name in values else "none" for values in (there, wanted))
+            raise ValueError(
+                f"{path} is of another campaign: it began with {name} {began}, got {got}; use the same, or another "
+                "folder"
+            )
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
