@@ -98,8 +98,12 @@ def opened_campaign(
         _check(learner, beginning.dimension_of(reference.R[0], reference.species))
     else:
         learner = _created(folder, reference, start, beginning)
-    if learner.ledger.n_labels == 0:  # new, or stopped between the two
-        learner.tell(np.arange(len(start.first)), (start.first.energies, start.first.forces))
+    try:
+        if learner.ledger.n_labels == 0:  # new, or stopped between the two
+            learner.tell(np.arange(len(start.first)), (start.first.energies, start.first.forces))
+    except BaseException:
+        learner.close()
+        raise
     return Opened(learner, start)
 
 
