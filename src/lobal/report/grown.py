@@ -14,7 +14,7 @@ from lobal.report.blocks import details_block, facts_block, figures_block, lead_
 from lobal.report.constant_energy import energy_blocks
 from lobal.report.error_curve import error_rounds
 from lobal.report.grown_campaign import GrownCampaign
-from lobal.report.growth_rounds import rounds_blocks
+from lobal.report.growth_rounds import rounds_blocks, thousandths
 from lobal.report.labelled_molecules import viewer_block
 from lobal.report.maps import hardly_varies
 from lobal.report.record import record_blocks
@@ -26,15 +26,13 @@ NO_TORSION = (
     "This molecule has no bond that parts of it could turn about, so that there is no map of where labels went. The "
     "view above shows the labelled configurations."
 )
-LABELS_CAPTION = (
-    "Grey: the last pool, configurations that were simulated to choose labels from. Colours: labelled configurations, "
-    "by the round that chose them; round 0 are the first frames."
-)
-ONE_COLOUR = "Grey: configurations that were simulated to choose labels from. Dots: labelled configurations."
-HISTOGRAM_CAPTION = (
+POOL_DOTS = "Grey: the last pool, configurations that were simulated to choose labels from."
+POOL_LINE = (
     "Black line: the last pool, configurations that were simulated to choose labels from, scaled to as many as there "
-    "are labels. Bars: labelled configurations, by the round that chose them; round 0 are the first frames."
+    "are labels."
 )
+BY_ROUND = "Colours: labelled configurations, by the round that chose them; round 0 has the first labels."
+ONE_COLOUR = "Coloured: labelled configurations."
 COMPLEXITY_CAPTION = (
     "Complexity: how quickly the energy surface changes its shape, as the force field sees it, in units of its median; "
     "the mean over the configurations of the pool in each place. Where it is large, labels are worth most."
@@ -128,7 +126,7 @@ class GrownPage:
         if failed:
             yield text_block(
                 f"{failed} of {failed + labels} labels failed ({failed / (failed + labels):.0%}). They are not learned "
-                "from and not asked for again; crosses in the map."
+                "from and not asked for again."
             )
 
 
@@ -162,10 +160,10 @@ def _error(campaign: GrownCampaign, error: float | None) -> str:
         return "Not known: no configurations were kept apart to compare with."
     about = campaign.model.about
     energy = (about.get("errors") or {}).get("energy_rmse")
-    known = "" if energy is None else f" and energies by {1e3 * energy:.3g} meV"
+    known = "" if energy is None else f" and energies by {thousandths(energy)} meV"
     n = about.get("validation")
     where = "configurations kept apart" if n is None else f"{counted(n, 'configuration')} kept apart"
-    return f"Forces are off by {1e3 * error:.3g} {UNIT}{known} (root mean square, at {where})."
+    return f"Forces are off by {thousandths(error)} {UNIT}{known} (root mean square, at {where})."
 
 
 def _later(error: float, summary: Summary) -> str:
@@ -178,11 +176,10 @@ def _later(error: float, summary: Summary) -> str:
 
 
 def _captions(campaign: GrownCampaign, view: TorsionView) -> Iterator[str]:
-    if len(view.names) == 1:
-        yield HISTOGRAM_CAPTION
-    else:
-        yield LABELS_CAPTION if campaign.round_of.any() else ONE_COLOUR
-    if campaign.pool_complexity is not None:
+    if len(view.pool):
+        yield POOL_LINE if len(view.names) == 1 else POOL_DOTS
+    yield BY_ROUND if campaign.round_of.any() else ONE_COLOUR
+    if campaign.pool_complexity is not None and len(view.pool):
         yield COMPLEXITY_CAPTION
         if hardly_varies(campaign.pool_complexity):
             yield EVEN

@@ -19,6 +19,7 @@ from lobal.molecules.geometry.torsions import angles as torsion_angles
 from lobal.molecules.geometry.torsions import rotatable_torsions, torsion_names
 from lobal.molecules.geometry.torsions import slowest as slowest_first
 
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 MOST_POINTS = 10_000  # configurations of the pool in a figure; more hide each other
 NUMBER = optional(real(0.0))
 # A growth that is a round; others were told something else about themselves.
@@ -34,7 +35,8 @@ ROUND = table(
 class GrownCampaign:
     """Labels and pool of a campaign that has a force field.
 
-    Complexities are in units of their median over the pool; there are none where the force field has one expert.
+    Before the first round there is no pool. Complexities are in units of their median over the pool, or over the labels
+    where there is no pool; there are none where the force field has one expert.
     """
 
     model: ForceField
@@ -77,13 +79,15 @@ class GrownCampaign:
 
     @property
     def formula(self) -> str:
-        """The atoms by element, carbon and hydrogen first, as in C3H4O2."""
+        """The atoms by element, carbon and hydrogen first, as in C₃H₄O₂."""
         return formula(self.species)
 
     def torsions(self) -> tuple[Int[Tensor, "t 4"], list[str]]:
         """Bonds' torsions with their names, the slowest ones of the pool first."""
         found = rotatable_torsions(self.reference, self.species)
-        found = found[slowest_first(torsion_angles(self.pool, found), found, self.species)] if len(found) else found
+        if len(found):
+            R = self.pool if len(self.pool) else self.R
+            found = found[slowest_first(torsion_angles(R, found), found, self.species)]
         return found, torsion_names(found, self.species)
 
 
@@ -101,7 +105,7 @@ def campaign_rounds(learner: ActiveLearner) -> tuple[Round, ...]:
     past = [each._replace(savings=_share(expected.get(each.labels))) for each in rounds_of(learner)]
     known, n = learner.expected_savings(), learner.ledger.n_labels
     savings = None if known is None else known.share
-    if past[-1].labels == n:  # its pool is there, and none of the labels
+    if past and past[-1].labels == n:  # its pool is there, and none of the labels
         return *past[:-1], past[-1]._replace(savings=savings)
     errors = learner.model.about.get("errors") or {}
     return *past, Round(len(past) + 1, n, errors.get("force_rmse"), errors.get("energy_rmse"), savings=savings)
@@ -112,7 +116,9 @@ def formula(species: Int[Tensor, " N"]) -> str:
     symbols = [symbol_of(z) for z in species.tolist()]
     first = ("C", "H") if "C" in symbols else ()
     ordered = sorted({*symbols}, key=lambda symbol: (symbol not in first, symbol))
-    return "".join(f"{symbol}{n if (n := symbols.count(symbol)) > 1 else ''}" for symbol in ordered)
+    return "".join(f"{symbol}{n if (n := symbols.count(symbol)) > 1 else ''}" for symbol in ordered).translate(
+        SUBSCRIPTS
+    )
 
 
 def _share(attainable: float | None) -> float | None:
@@ -143,5 +149,5 @@ def _round_of(n: int, rounds: tuple[Round, ...]) -> Int[ndarray, " n"]:
 
 def _temperature(learner: ActiveLearner) -> float | None:
     """That of the last pool, if it is known."""
-    found = learner.growths[-1].get("temperature")
+    found = learner.growths[-1].get("temperature") if learner.growths else None
     return float(found) if isinstance(found, int | float) and 0.0 < found < np.inf else None

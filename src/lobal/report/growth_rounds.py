@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lobal.molecules.dynamics.growth import Round
-from lobal.report.blocks import details_block, figure_block, table_block, text_block
+from lobal.report.blocks import details_block, facts_block, figure_block, table_block, text_block
 from lobal.report.error_curve import Round as Point
 from lobal.report.error_curve import error_curve_figure
 
@@ -19,14 +19,17 @@ COLUMNS = (
     "expected savings",
     "time (s)",
 )
-KEY = (
-    "Labels: configurations whose energy and forces were computed and learned from before the round. Errors: root mean "
-    "square, of each component of the forces, at configurations that no force field has learned from. Pool: "
-    "configurations that the force field of the round simulated, to choose the next labels from. Resets: how often a "
-    "simulated molecule left what is known and was set back. Coverage: share of the pool that is as near to a label as "
-    "labels are to each other; about 90% where the simulation stays among the labels. Expected savings: share of the "
-    "labels that choosing by complexity is expected to save against random ones. Time: of fit and simulation."
-)
+KEY = {
+    "Labels": "Configurations whose energy and forces were computed, and which the force field was fitted to.",
+    "Errors": "Root mean square, of each component of the forces, at configurations that no force field has learned "
+    "from.",
+    "Pool": "Configurations that the force field simulated, to choose the next labels from.",
+    "Resets": "How often a simulated molecule left what the labels know and was set back to a labelled configuration.",
+    "Coverage": "Share of the pool that is as near to a label as labels are to each other. It is about 90% where the "
+    "simulation stays among the labels.",
+    "Expected savings": "Share of the labels that choosing by complexity is expected to save against random ones.",
+    "Time": "Of fit and simulation, without the labels.",
+}
 CAPTION = (
     "The error of the forces, root mean square, at configurations that no force field has learned from, against the "
     "number of labels that it has learned from."
@@ -38,7 +41,7 @@ def rounds_blocks(rounds: tuple[Round, ...], curve: tuple[Point, ...]) -> Iterat
     """The table, the key to it, and the curve of force errors in eV / Angstrom."""
     if rounds:
         yield table_block(COLUMNS, map(_line, rounds))
-        yield details_block("What the columns are", [text_block(KEY)])
+        yield details_block("What the columns are", [facts_block(KEY)])
     else:
         yield text_block(UNKNOWN)
     if curve:
@@ -50,8 +53,8 @@ def _line(each: Round) -> list[object]:
     return [
         each.number,
         each.labels,
-        _thousandths(each.force_rmse),
-        _thousandths(each.energy_rmse),
+        None if each.force_rmse is None else thousandths(each.force_rmse),
+        None if each.energy_rmse is None else thousandths(each.energy_rmse),
         each.pool,
         each.resets,
         _percent(each.coverage),
@@ -60,8 +63,9 @@ def _line(each: Round) -> list[object]:
     ]
 
 
-def _thousandths(value: float | None) -> str | None:
-    return None if value is None else f"{1e3 * value:.1f}"
+def thousandths(value: float) -> str:
+    """An error in eV or eV / Angstrom as a number of thousandths: 370.9, 0.0127."""
+    return f"{1e3 * value:.1f}" if abs(value) >= 0.01 else f"{1e3 * value:.3g}"
 
 
 def _percent(share: float | None) -> str | None:

@@ -91,7 +91,7 @@ def campaign_report(
 ) -> None:
     """Write the page of a campaign.
 
-    That of a force field which simulated its own pools has sections of its own, for which names, variables, target,
+    That of a force field which simulates its own pools has sections of its own, for which names, variables, target,
     identifiers and maps do not matter.
 
     Args:
@@ -107,7 +107,7 @@ def campaign_report(
         identifiers: names of the candidates of a pool; by default the labels of a table's rows, or row numbers.
         maps: pairs of names of inputs to map before those that the complexity depends on most.
     """
-    if learner.growths:
+    if learner.candidates.kind == "molecules" and learner.candidates.n_columns:  # configurations may be replaced
         # Other pages do without the room of the molecules.
         from lobal.report.grown import grown_sections
         from lobal.report.labelled_molecules import STYLE

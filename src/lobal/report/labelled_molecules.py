@@ -56,7 +56,7 @@ STYLE = """
 .viewer :focus-visible { outline: 3px solid #0072b2; outline-offset: 2px; }
 .viewer .controls { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; margin: .6rem 0; }
 .viewer button, .viewer select { font: inherit; font-size: .9rem; min-height: 2.2rem; min-width: 2.4rem; }
-.viewer input[type=range] { flex: 1 1 12rem; min-width: 8rem; min-height: 2.2rem; }
+.viewer input[type=range] { flex: 1 1 70%; min-width: 8rem; min-height: 2.2rem; }
 .viewer .elements span { display: inline-block; white-space: nowrap; margin-right: .9rem; }
 .viewer .elements i { display: inline-block; width: .8em; height: .8em; border-radius: 50%; border: 1px solid #777;
                       margin-right: .35em; vertical-align: -.08em; }
@@ -81,8 +81,8 @@ FORM = """<div class="viewer">
 <script>
 {script}</script>"""  # noqa: RUF001 - a minus sign
 HINT = (
-    "Drag to turn the molecule, or use the arrow keys; + and - for its size, 0 for the first view. Configurations are "
-    "turned alike, so that only the shape changes. Atoms have their numbers in the file, from 0."
+    "Drag to turn the molecule, or use the arrow keys; + and - for its size, 0 for the first view. All configurations "
+    "are laid upon the same one, so that only the shape changes. Atoms are numbered as in the file, from 0."
 )
 
 
@@ -128,7 +128,7 @@ def viewer_data(campaign: GrownCampaign) -> dict[str, Any]:
 
 def _frame(campaign: GrownCampaign, label: int, R: Float[Tensor, "N 3"]) -> dict[str, Any]:
     """One configuration; its energy is above the least one of all labels."""
-    complexity = None if campaign.complexity is None else float(f"{campaign.complexity[label]:.3g}")
+    complexity = None if campaign.complexity is None else float(f"{campaign.complexity[label]:.2g}")
     return {
         "label": label + 1,
         "round": int(campaign.round_of[label]) if campaign.rounds else None,

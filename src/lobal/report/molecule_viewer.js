@@ -99,7 +99,7 @@ for (const root of document.querySelectorAll(".viewer")) {
   function describe() {
     const { label, round, energy, complexity } = frame();
     const parts = [`Label ${label} of ${data.total}`];
-    if (round !== null) parts.push(round === 0 ? "from the start" : `chosen in round ${round}`);
+    if (round !== null) parts.push(round === 0 ? "among the first labels" : `chosen in round ${round}`);
     parts.push(`energy ${energy} meV above the lowest label`);
     if (complexity !== null) parts.push(`complexity ${complexity} times the median`);
     caption.textContent = `${parts.join(", ")}.`;
@@ -110,6 +110,12 @@ for (const root of document.querySelectorAll(".viewer")) {
     slider.value = number;
     describe();
     draw();
+  }
+
+  // From the first configuration of the order; browsers restore what was selected before a page is loaded again.
+  function begin() {
+    slider.max = shown().length - 1;
+    show(0);
   }
 
   function stop() {
@@ -157,9 +163,9 @@ for (const root of document.querySelectorAll(".viewer")) {
     });
     for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => held = null);
     slider.addEventListener("input", () => (stop(), show(slider.value)));
-    if (order) order.addEventListener("change", () => (stop(), slider.max = shown().length - 1, show(0)));
+    if (order) order.addEventListener("change", () => (stop(), begin()));
     new ResizeObserver(draw).observe(canvas);
-    show(0);
+    begin();
   } else {
     caption.textContent = "This browser cannot draw the molecule.";
   }
