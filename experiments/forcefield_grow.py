@@ -33,20 +33,22 @@ from torch import Tensor
 from experiments.repetitions import Device, FirstSeed, Jobs, Output, Repetitions, Result, Seeds
 from experiments.simulator import geometric_mean
 from lobal.active.learner import ActiveLearner
-from lobal.molecules.dynamics.campaign import Beginning, opened_campaign
+from lobal.molecules.dynamics.campaign import BANDWIDTHS, Beginning, opened_campaign
 from lobal.molecules.dynamics.conservation import conserved_energy, drift
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
-from lobal.molecules.dynamics.motion import Bath, begun, step, thermal_velocities
+from lobal.molecules.dynamics.motion import Bath, ForceFunction, begun, step, thermal_velocities
 from lobal.molecules.dynamics.start import FEWEST, StartSettings, first_frames
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
 from lobal.molecules.field.forcefield import ForceField, errors_on
+from lobal.molecules.field.prepared import PreparedForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
 from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.elements import masses_of
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory
 from lobal.molecules.oracles import oracle_named
+from lobal.molecules.surrogate import MODEL
 from lobal.report.html import campaign_report
 
 TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
@@ -75,7 +77,7 @@ class Trial:
     @property
     def field(self) -> ForceFieldSettings:
         """How all force fields are learned."""
-        return ForceFieldSettings(device=self.device)
+        return ForceFieldSettings(bandwidths=BANDWIDTHS, device=self.device)
 
     @property
     def reference(self) -> Trajectory:
@@ -107,7 +109,7 @@ class _Repetition:
                 campaign_report(learner, self._folder / "report.html", title=title, target="energy")
             labelled = self._labelled(learner)
             result |= _errors(GROWN, learner.model, test)
-            result |= self._motion(learner.model, labelled)
+        result |= self._motion(labelled)
         for arm in self._trial.arms:
             begun = time.perf_counter()
             frames = self._arm(arm, labelled, result["calls"])
@@ -188,38 +190,37 @@ class _Repetition:
         )
         return start.first, start.validation
 
-    def _motion(self, field: ForceField, labelled: Trajectory) -> Result:
-        """How well the force field conserves energy, and when the first bond breaks, if one does."""
+    def _motion(self, labelled: Trajectory) -> Result:
+        """How well the force field conserves energy, and when the first bond breaks, if one does.
+
+        On the CPU: for a few walkers a GPU is no faster.
+        """
         if self._trial.picoseconds == 0.0:
             return {}
+        forces = PreparedForceField.of(ForceField.load(self._folder / GROWN / MODEL, "cpu"))
         R = labelled.R[torch.randperm(len(labelled), generator=self._generator(MOTION))[:WALKERS]]
         masses = masses_of(self._reference.species)
         V = thermal_velocities(masses, 500.0, len(R), generator=self._generator(MOTION), R=R)
-        times, energies = conserved_energy(field_forces(field), R, V, masses, picoseconds=CONSTANT_ENERGY)
+        times, energies = conserved_energy(forces, R, V, masses, picoseconds=CONSTANT_ENERGY)
         drifts = drift(times, energies, len(masses))
-        broken = self._broken_after(field, R, V)
+        broken = self._broken_after(forces, R, V)
         _say(f"drifts {drifts.tolist()} meV/atom; broken after {broken} ps")
         return {"drifts": drifts.tolist(), "broken_after": broken}
 
-    def _broken_after(self, field: ForceField, R: Tensor, V: Tensor) -> float | None:
+    def _broken_after(self, forces: ForceFunction, R: Tensor, V: Tensor) -> float | None:
         """Picoseconds in a heat bath until a bond breaks; none if none does."""
         bath, bonds = Bath(temperature=500.0), Bonds.of(self._reference.R[0], self._reference.species)
-        masses, generator, forces = masses_of(self._reference.species), self._generator(MOTION), field_forces(field)
+        masses, generator, forces = (
+            masses_of(self._reference.species),
+            self._generator(MOTION),
+            PreparedForceField.of(field),
+        )
         motion = begun(R, V, forces)
         for number in range(1, math.ceil(1e3 * self._trial.picoseconds / bath.time_step) + 1):
             motion = step(motion, forces, masses, bath, generator=generator)
             if not bool(bonds.are_whole(motion.R).all()):
                 return 1e-3 * number * bath.time_step
         return None
-
-
-def field_forces(field: ForceField) -> Any:  # noqa: ANN401 - a ForceFunction
-    """Energies and forces of a force field, as dynamics wants them."""
-
-    def forces(R: Tensor) -> tuple[Tensor, ...]:
-        return tuple(map(torch.from_numpy, field.predict(R)))
-
-    return forces
 
 
 def _joined(first: Trajectory, second: Trajectory) -> Trajectory:

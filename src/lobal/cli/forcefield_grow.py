@@ -17,8 +17,8 @@ from lobal.cli.checks import refuse_to_overwrite
 from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.cli.growth_table import GrowthTable
 from lobal.core.arrays import resolve_device
-from lobal.molecules.dynamics.campaign import START, Beginning, Opened, opened_campaign
-from lobal.molecules.dynamics.growth import Growth, GrowthSettings
+from lobal.molecules.dynamics.campaign import BANDWIDTHS, START, Beginning, Opened, opened_campaign
+from lobal.molecules.dynamics.growth import Growth, GrowthSettings, species_of
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
@@ -69,7 +69,7 @@ class GrowRequest:
             time_step=self.time_step,
             seed=self.seed,
         )
-        field = ForceFieldSettings(device=self.device)
+        field = ForceFieldSettings(bandwidths=BANDWIDTHS, device=self.device)
         return Beginning(start=start, dimension=self.dimension, field=field, seed=self.seed)
 
     @property
@@ -85,6 +85,11 @@ class GrowRequest:
         return GrowthSettings(
             budget=self.budget, first=self.first, ratio=self.ratio, simulation=simulation, seed=self.seed
         )
+
+    @property
+    def sampler_name(self) -> str:
+        """The program whose forces the first walkers follow."""
+        return self.sampler or STAND_INS.get(self.oracle, self.oracle)
 
     def program(self, name: str, molecule: Trajectory) -> MolecularOracle:
         """A program for the molecule."""
@@ -102,13 +107,12 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
     _, growth = request.beginning, request.growth  # both are checked before anything is done
     reference = read_trajectory(request.molecule, labelled=False).at(slice(1))
     _check_folder(request)
-    walked = request.sampler or STAND_INS.get(request.oracle, request.oracle)
-    names = dict.fromkeys([request.oracle, walked])
+    names = dict.fromkeys([request.oracle, request.sampler_name])
     programs = {name: request.program(name, reference) for name in names}
     with status_messages(quiet):
         for program in programs.values():
             program.check(reference.R[0].numpy())
-    oracle, sampler = programs[request.oracle], programs[walked]
+    oracle, sampler = programs[request.oracle], programs[request.sampler_name]
     with request.workers_for(oracle) as workers, request.workers_for(sampler) as walkers:
         try:
             opened = _opened(request, reference, workers, None if sampler is oracle else walkers, quiet=quiet)
@@ -141,7 +145,7 @@ def _opened(
 ) -> Opened:
     """The campaign in the folder, or a new one from the first frames."""
     about = {"oracle": request.oracle, "charge": request.charge, "multiplicity": request.multiplicity}
-    about |= {"sampler": None if sampler is None else sampler.oracle.name}
+    about |= {"sampler": request.sampler_name if sampler is not None else None}
     with GrowthTable(quiet) as table:
         return opened_campaign(
             request.output,
@@ -176,7 +180,7 @@ def _finish(request: GrowRequest, opened: Opened, *, quiet: bool) -> None:
 
 def labelled_trajectory(learner: ActiveLearner) -> Trajectory:
     """All labels of a campaign, in the order in which they were asked for."""
-    R, rows = (torch.from_numpy(part) for part in learner.labelled)
+    R, rows = torch.from_numpy(learner.labelled.X), torch.from_numpy(learner.labelled.y)
     labels = {"energies": rows[:, 0], "forces": rows[:, 1:].view_as(R)}
-    species = torch.tensor(learner.candidates.pool["species"])
+    species = species_of(learner)
     return Trajectory(source="labels of the campaign", units="eV and Ang", species=species, R=R, **labels)

@@ -175,7 +175,7 @@ def _found(factory: str) -> Callable[[], object]:
     here = str(Path.cwd())
     sys.path.append(here)
     try:
-        found = getattr(importlib.import_module(module), function, None)
+        found: object = getattr(importlib.import_module(module), function, None)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # a module that the user's own needs

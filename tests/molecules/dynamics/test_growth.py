@@ -91,15 +91,15 @@ def test_the_test_density_turns_from_uniform_to_that_of_the_pool(tmp_path: Path)
 
 
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
-    learner, rounds = grow(tmp_path / "campaign")
+    _learner, rounds = grow(tmp_path / "campaign")
     journal = (tmp_path / "campaign" / "journal.jsonl").read_bytes()
-    again, later = grow(tmp_path / "campaign")
+    _again, later = grow(tmp_path / "campaign")
     assert (tmp_path / "campaign" / "journal.jsonl").read_bytes() == journal
     assert [each.labels for each in later] == [each.labels for each in rounds]
 
 
 def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
-    learner, _ = grow(tmp_path / "campaign", GrowthSettings(first=12, budget=18, simulation=POOL))
+    _learner, _ = grow(tmp_path / "campaign", GrowthSettings(first=12, budget=18, simulation=POOL))
     more, rounds = grow(tmp_path / "campaign")
     assert more.ledger.n_labels == 24
     assert [each.labels for each in rounds_of(more)] == [12, 18]
@@ -107,7 +107,7 @@ def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_force_field_that_is_good_enough_ends_it(tmp_path: Path) -> None:
-    learner, rounds = grow(tmp_path / "campaign", target=1e3)
+    _learner, rounds = grow(tmp_path / "campaign", target=1e3)
     assert [each.labels for each in rounds] == [12]
 
 

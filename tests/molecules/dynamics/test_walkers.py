@@ -188,9 +188,19 @@ def test_walkers_that_leave_at_once_are_an_error_that_shows_the_numbers() -> Non
         return R.new_zeros(len(R)), 20.0 * (R - R.mean(1, keepdim=True))
 
     with pytest.raises(
-        ValueError, match=r"of 520 configurations looked at, every 10 fs, 0 could be kept, expected at least 2%"
+        ValueError, match=r"of 1530 configurations looked at, every 10 fs, 0 could be kept, expected at least 2%"
     ):
         simulated(repelling)
+
+
+def test_samples_count_sooner_where_walkers_leave_soon() -> None:
+    def repelling(R: Tensor) -> tuple[Tensor, Tensor]:
+        return R.new_zeros(len(R)), 0.2 * (R - R.mean(1, keepdim=True))
+
+    pool = simulated(repelling)
+    assert len(pool.R) == 100
+    assert REGION.contains(pool.R).all()
+    assert pool.resets > 0.9 * pool.checks
 
 
 def test_the_report_has_the_numbers_kept_and_wanted_and_of_resets() -> None:

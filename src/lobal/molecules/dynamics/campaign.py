@@ -22,6 +22,9 @@ from lobal.molecules.space import MoleculePool
 from lobal.molecules.surrogate import ForceFieldSurrogate
 
 START = "start.jsonl"  # file of the first trajectories in a campaign's folder
+# sigma_l by Sigma_E, half octaves: fewer labels than single fits mostly have ask for larger bandwidths. Chosen by
+# malonaldehyde and ethanol with 113 labels, where the largest default one had the gate to itself.
+BANDWIDTHS = tuple(2.0 ** (0.5 * step) for step in range(-3, 5))
 
 
 @final
@@ -39,7 +42,7 @@ class Beginning:
 
     start: StartSettings
     dimension: float | None = None
-    field: ForceFieldSettings = ForceFieldSettings()  # noqa: RUF009 - it is frozen
+    field: ForceFieldSettings = ForceFieldSettings(bandwidths=BANDWIDTHS)  # noqa: RUF009 - it is frozen
     seed: int = 0
 
     def __post_init__(self) -> None:

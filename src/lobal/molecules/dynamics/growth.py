@@ -26,6 +26,7 @@ from lobal.molecules.dynamics.region import KnownRegion
 from lobal.molecules.dynamics.walkers import Simulated, SimulationOptions, simulate_pool
 from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.field.forcefield import ForceField
+from lobal.molecules.field.prepared import PreparedForceField
 from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.rotors import rotor_cycles
 from lobal.molecules.geometry.trajectory import Trajectory
@@ -115,12 +116,9 @@ class Growth:
     ) -> None:
         self._learner, self._workers, self._settings = learner, workers, settings
         self._show, self._report, self._target = show, report, target
+        self._species = species_of(learner)
         self._bonds = Bonds.of(reference, self._species)
         self._symmetries = rotor_cycles(reference, self._species)
-
-    @property
-    def _species(self) -> Int[Tensor, " N"]:
-        return torch.tensor(_candidates(self._learner).pool["species"])
 
     def run(self) -> None:
         """Go on until the budget is spent or the target is reached."""
@@ -153,27 +151,25 @@ class Growth:
         )
         self._show("density of the pool")
         space = MoleculePool(
-            Trajectory(source=f"pool {number}", units="eV and Ang", species=self._species, R=pool.R),
+            Trajectory(source=f"pool {number}", units="eV and Ang", species=self._species, R=pool.R.double().cpu()),
             test_density=1.0 - 1.0 / (number + 1),
             grows=True,
             symmetries=self._symmetries,
             device=_candidates(self._learner).device,
         )
         about = about._replace(seconds=round(time.monotonic() - begun, 1))
-        self._learner.grow(space, about=about._asdict())
+        temperature = self._settings.simulation.temperature
+        self._learner.grow(space, about={**about._asdict(), "temperature": temperature})
         savings = self._learner.expected_savings()
         self._report(about._replace(savings=None if savings is None else savings.share))
 
     def _simulated(self, number: int, model: ForceField, region: KnownRegion) -> Simulated:
-        def forces(R: Tensor) -> tuple[Tensor, Tensor]:
-            return tuple(map(torch.from_numpy, model.predict(R)))  # type: ignore[return-value]  # two of them
-
         def progress(done: int, total: int, resets: int) -> None:
             self._show(f"simulating the pool: {done} of {total} configurations, {resets} resets")
 
         return simulate_pool(
-            forces,
-            torch.from_numpy(self._learner.labelled.X),
+            PreparedForceField.of(model),
+            torch.from_numpy(self._learner.labelled.X).to(model.weights),
             self._species,
             region,
             self._bonds,
@@ -181,6 +177,11 @@ class Growth:
             generator=torch.Generator().manual_seed(seed_of(self._settings.seed, number, SIMULATION)),
             report=progress,
         )
+
+
+def species_of(learner: ActiveLearner) -> Int[Tensor, " N"]:
+    """Atomic numbers of the molecule of a campaign."""
+    return torch.tensor(_candidates(learner).pool["species"])
 
 
 def rounds_of(learner: ActiveLearner) -> list[Round]:

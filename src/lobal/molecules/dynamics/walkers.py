@@ -5,6 +5,7 @@ model, and a trajectory starts again wherever it leaves what is known. Many walk
 trajectory: a force field predicts a hundred configurations in little more time than one.
 """
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.descriptor import Positions
 from lobal.molecules.geometry.elements import masses_of
 
+logger = logging.getLogger(__name__)
+
 # fs after each start in which samples do not count: two vibrations of hydrogen, in which the velocities drawn reach its
-# bonds.
+# bonds. Where few labels are far from each other, walkers leave the region sooner; then it is less.
 EQUILIBRATION = 20.0
 # By the temperature of the bath: walkers hotter than that have fallen into a hole of the model. Of three atoms in
 # equilibrium three samples in a million are as hot, of nine one in 10^18.
@@ -166,7 +169,8 @@ def simulate_pool(
     Every walker starts at one of the `starts`, chosen at random, with thermal velocities. Every `options.interval` all
     walkers are looked at. A walker starts again, and the configuration is not kept, where it has left the region, a
     bond is broken or formed, the temperature is above `HOTTEST` times that of the bath, or numbers are not finite (or
-    an atom faster than `FASTEST`) at any step. The first `EQUILIBRATION` fs after a start are not kept either.
+    an atom faster than `FASTEST`) at any step. The first `EQUILIBRATION` fs after a start are not kept either, unless
+    walkers leave the region so soon that hardly anything would be.
 
     Args:
         forces: Energies and forces of the model.
@@ -206,18 +210,19 @@ def _simulated(setting: _Setting, report: Report) -> Simulated:
     since = torch.zeros(options.walkers, dtype=torch.long, device=motion.R.device)  # samples since the start
     R, energies, walker = [motion.R[:0]], [motion.energies[:0]], [since[:0]]
     kept = resets = checks = 0
+    progress = _Progress(options)
     while kept < options.configurations:
         motion, sound = setting.advanced(motion)
         good = sound & setting.trusted(motion)
         since = torch.where(good, since + 1, 0)
-        rows = (since > options.uncounted).nonzero()[: options.configurations - kept, 0]
+        rows = (since > progress.uncounted).nonzero()[: options.configurations - kept, 0]
         R.append(motion.R[rows])
         energies.append(motion.energies[rows])
         walker.append(rows)
         motion = setting.relaunched(motion, (~good).nonzero()[:, 0])
         kept, checks, resets = kept + len(rows), checks + len(good), resets + int((~good).sum())
         report(kept, options.configurations, resets)
-        _check_progress(kept, checks, resets, options)
+        progress.look(kept, checks, resets)
     return Simulated(torch.cat(R), torch.cat(energies), torch.cat(walker), resets, checks)
 
 
@@ -225,12 +230,31 @@ def _ignored(kept: int, wanted: int, resets: int) -> None:
     """No report."""
 
 
-def _check_progress(kept: int, checks: int, resets: int, options: SimulationOptions) -> None:
-    """Raise a ValueError where it would go on for too long; that bounds the number of samples."""
-    is_time = checks >= (FIRST_LOOK + options.uncounted) * options.walkers
-    if is_time and kept < min(LEAST_KEPT * checks, options.configurations):
-        raise ValueError(
-            f"walkers leave the known region at once: of {checks} configurations looked at, every {options.interval:g} "
-            f"fs, {kept} could be kept, expected at least {LEAST_KEPT:.0%}, and walkers started again {resets} times. "
-            "Lower the temperature or the time step, or label more configurations first, farther apart in time"
-        )
+@final
+class _Progress:
+    """How many samples after a start do not count: fewer where hardly any walker stays for so long."""
+
+    def __init__(self, options: SimulationOptions) -> None:
+        self._options = options
+        self.uncounted = options.uncounted
+        self._kept = self._checks = 0  # when that number was chosen
+
+    def look(self, kept: int, checks: int, resets: int) -> None:
+        """Count sooner where almost nothing can be kept.
+
+        Raises:
+            ValueError: it would go on for too long however soon; that bounds the number of samples.
+        """
+        options, looked, since = self._options, checks - self._checks, kept - self._kept
+        is_time = looked >= (FIRST_LOOK + self.uncounted) * options.walkers
+        if not is_time or since >= min(LEAST_KEPT * looked, options.configurations - self._kept):
+            return
+        if self.uncounted == 0:
+            raise ValueError(
+                f"walkers leave the known region at once: of {checks} configurations looked at, every "
+                f"{options.interval:g} fs, {kept} could be kept, expected at least {LEAST_KEPT:.0%}, and walkers "
+                f"started again {resets} times. Lower the temperature or the time step, or label more configurations "
+                "first, farther apart in time"
+            )
+        self.uncounted, self._kept, self._checks = self.uncounted // 2, kept, checks
+        logger.info("walkers leave the known region soon: samples count after %d others", self.uncounted)

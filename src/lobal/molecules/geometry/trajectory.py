@@ -149,9 +149,10 @@ def _content(trajectory: Trajectory, suffix: str) -> bytes:
 
     frames: list[Any] = [Atoms(numbers, each) for each in R]
     if labels:
+        calculator: Any = SinglePointCalculator  # its arguments are not annotated
         for row, frame in enumerate(frames):
             known = {name: labels[key][row] for name, key in (("energy", "E"), ("forces", "F")) if key in labels}
-            frame.calc = SinglePointCalculator(frame, **known)
+            frame.calc = calculator(frame, **known)
     text = io.StringIO()
     write(text, frames, format="extxyz")
     return text.getvalue().encode()
