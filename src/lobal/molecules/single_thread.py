@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, final
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -20,8 +20,9 @@ class SingleThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running = 0
-        self._blas = ExitStack()
         self._controller: Any = None
+        self._blas: Any = None  # the libraries that are limited, and the limit
+        self._limit: Any = None
 
     def look_for_libraries(self) -> None:
         """Look for the libraries that have been loaded by now; a millisecond or two."""
@@ -34,7 +35,8 @@ class SingleThread:
             yield
             return
         controller = self._controller
-        with controller.limit(limits=1, user_api="openmp"):
+        # Of these libraries alone: at its end, a limit sets all libraries of its controller to what they had.
+        with controller.select(user_api="openmp").limit(limits=1):
             self._begin(controller)
             try:
                 yield
@@ -44,11 +46,34 @@ class SingleThread:
     def _begin(self, controller: Any) -> None:  # noqa: ANN401 - threadpoolctl has no types
         with self._lock:
             if self._running == 0:
-                self._blas.enter_context(controller.limit(limits=1, user_api="blas"))
+                self._blas = controller.select(user_api="blas")
+                with _from_any_thread(self._blas):
+                    self._limit = self._blas.limit(limits=1)
             self._running += 1
 
     def _end(self) -> None:
         with self._lock:
             self._running -= 1
             if self._running == 0:
-                self._blas.close()
+                with _from_any_thread(self._blas):
+                    self._limit.restore_original_limits()
+
+
+@contextmanager
+def _from_any_thread(libraries: Any) -> Iterator[None]:  # noqa: ANN401 - threadpoolctl has no types
+    """Let this thread set numbers of threads.
+
+    Since version 3.8, threadpoolctl leaves OpenBLAS to the thread that has set them first, and passes over all others.
+    """
+    try:
+        _let_go(libraries)
+        yield
+    finally:
+        _let_go(libraries)
+
+
+def _let_go(libraries: Any) -> None:  # noqa: ANN401 - threadpoolctl has no types
+    for library in libraries.lib_controllers:
+        let_go = getattr(library, "clear_controlling_thread", None)
+        if let_go is not None:
+            let_go(force=True)
