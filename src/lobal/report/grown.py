@@ -38,10 +38,6 @@ COMPLEXITY_CAPTION = (
     "the mean over the configurations of the pool in each place. Where it is large, labels are worth most."
 )
 EVEN = "It hardly varies so far: no place is favoured."
-ONE_EXPERT = (
-    "There is no map of the complexity: this force field has one length scale everywhere, and only a mixture of "
-    "several knows where the energy surface is complex."
-)
 TORSIONS = (
     "A torsion is the angle by which two ends of the molecule are turned against each other about the bond between "
     "them: 0° on the same side, 180° on opposite sides. The names are those of the four atoms, as in the view above. "
@@ -112,7 +108,6 @@ class GrownPage:
             yield text_block(NO_TORSION)
             return
         yield figures_block(torsion_figures(campaign, view), " ".join(_captions(campaign, view)))
-        yield from [text_block(ONE_EXPERT)] if campaign.pool_complexity is None else []
         yield details_block("What torsions are", [text_block(TORSIONS)])
 
     def energy(self) -> Iterator[str]:
@@ -179,7 +174,7 @@ def _captions(campaign: GrownCampaign, view: TorsionView) -> Iterator[str]:
     if len(view.pool):
         yield POOL_LINE if len(view.names) == 1 else POOL_DOTS
     yield BY_ROUND if campaign.round_of.any() else ONE_COLOUR
-    if campaign.pool_complexity is not None and len(view.pool):
+    if len(view.pool):
         yield COMPLEXITY_CAPTION
         if hardly_varies(campaign.pool_complexity):
             yield EVEN

@@ -24,8 +24,8 @@ MOST_POINTS = 10_000  # configurations of the pool in a figure; more hide each o
 NUMBER = optional(real(0.0))
 # A growth that is a round; others were told something else about themselves.
 ROUND = table(
-    {"number": whole(1), "labels": whole()},
-    **dict.fromkeys(("force_rmse", "energy_rmse", "coverage", "seconds"), NUMBER),
+    {"number": whole(1), "labels": whole(), "force_rmse": NUMBER, "energy_rmse": NUMBER},
+    **dict.fromkeys(("coverage", "seconds"), NUMBER),
     **dict.fromkeys(("resets", "pool"), optional(whole())),
 )
 
@@ -36,7 +36,7 @@ class GrownCampaign:
     """Labels and pool of a campaign that has a force field.
 
     Before the first round there is no pool. Complexities are in units of their median over the pool, or over the labels
-    where there is no pool; there are none where the force field has one expert.
+    where there is no pool.
     """
 
     model: ForceField
@@ -44,10 +44,10 @@ class GrownCampaign:
     R: Positions  # with labels, in the order in which they were asked for
     energies: Float[ndarray, " n"]  # their labels, eV
     round_of: Int[ndarray, " n"]  # that asked for them, from one; zero for the first frames
-    failed: Positions
-    pool: Positions  # configurations of the present one that nobody has asked for
-    complexity: Float[ndarray, " n"] | None  # of the labelled ones
-    pool_complexity: Float[ndarray, " p"] | None
+    failed: Float[Tensor, "f N 3"]
+    pool: Float[Tensor, "p N 3"]  # configurations of the present one that nobody has asked for
+    complexity: Float[ndarray, " n"]  # of the labelled ones
+    pool_complexity: Float[ndarray, " p"]
     rounds: tuple[Round, ...]  # the last one is that of the present force field; none where they are not known
     temperature: float | None  # of the last pool, in K
 
@@ -66,8 +66,8 @@ class GrownCampaign:
             round_of=_round_of(len(known.y), rounds),
             failed=candidates.R[learner.ledger.candidates(learner.ledger.failed)],
             pool=candidates.R[pool],
-            complexity=None if complexity is None else complexity[known.candidate],
-            pool_complexity=None if complexity is None else complexity[pool],
+            complexity=complexity[known.candidate],
+            pool_complexity=complexity[pool],
             rounds=rounds,
             temperature=_temperature(learner),
         )
@@ -133,10 +133,8 @@ def _pool_rows(learner: ActiveLearner) -> Int[ndarray, " p"]:
     return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_POINTS])
 
 
-def _relative_complexity(learner: ActiveLearner, pool: Int[ndarray, " p"]) -> Float[ndarray, " M"] | None:
+def _relative_complexity(learner: ActiveLearner, pool: Int[ndarray, " p"]) -> Float[ndarray, " M"]:
     """Of all candidates, in units of the median over the pool."""
-    if learner.model.gate is None:
-        return None
     complexity = learner.local_complexity()
     return np.asarray(complexity / np.median(complexity[pool] if len(pool) else complexity))
 
@@ -149,5 +147,6 @@ def _round_of(n: int, rounds: tuple[Round, ...]) -> Int[ndarray, " n"]:
 
 def _temperature(learner: ActiveLearner) -> float | None:
     """That of the last pool, if it is known."""
-    found = learner.growths[-1].get("temperature") if learner.growths else None
-    return float(found) if isinstance(found, int | float) and 0.0 < found < np.inf else None
+    found: Any = learner.growths[-1].get("temperature") if learner.growths else None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if is_number and 0.0 < found < np.inf else None

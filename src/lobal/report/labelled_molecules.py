@@ -67,7 +67,7 @@ FORM = """<div class="viewer">
 <div class="controls">
 <button type="button" data-do="play">Play</button>
 <input type="range" min="0" max="{last}" value="0" step="1" aria-label="Configuration">
-{orders}
+<select aria-label="Which configurations">{orders}</select>
 <button type="button" data-do="larger" aria-label="Larger">+</button>
 <button type="button" data-do="smaller" aria-label="Smaller">−</button>
 <button type="button" data-do="reset">Reset view</button>
@@ -91,11 +91,10 @@ def viewer_block(campaign: GrownCampaign) -> str:
     data = viewer_data(campaign)
     content = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     orders = "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in data["orders"])
-    select = f'<select aria-label="Which configurations">{orders}</select>' if len(data["orders"]) > 1 else ""
     form = FORM.format(
         label=escape(f"{campaign.formula}, balls and sticks; arrow keys turn it"),
         last=len(data["orders"][IN_ORDER]) - 1,
-        orders=select,
+        orders=orders,
         elements="".join(_legend(symbol, data["colours"][symbol]) for symbol in sorted({*data["symbols"]})),
         data=content,
         script=files("lobal.report").joinpath("molecule_viewer.js").read_text(encoding="utf-8"),
@@ -128,22 +127,21 @@ def viewer_data(campaign: GrownCampaign) -> dict[str, Any]:
 
 def _frame(campaign: GrownCampaign, label: int, R: Float[Tensor, "N 3"]) -> dict[str, Any]:
     """One configuration; its energy is above the least one of all labels."""
-    complexity = None if campaign.complexity is None else float(f"{campaign.complexity[label]:.2g}")
     return {
         "label": label + 1,
         "round": int(campaign.round_of[label]) if campaign.rounds else None,
         "energy": round(1e3 * float(campaign.energies[label] - campaign.energies.min())),  # meV
-        "complexity": complexity,
+        "complexity": float(f"{campaign.complexity[label]:.2g}"),
         "R": [[round(x, DIGITS) for x in atom] for atom in R.tolist()],
     }
 
 
-def shown_labels(n: int, complexity: Float[ndarray, " n"] | None) -> Mapping[str, Sequence[int]]:
+def shown_labels(n: int, complexity: Float[ndarray, " n"]) -> Mapping[str, Sequence[int]]:
     """Labels by the name of their order: some of all, evenly, and those of the greatest complexity, greatest first."""
-    found = {IN_ORDER: np.unique(np.linspace(0, n - 1, min(n, MOST_SHOWN)).round().astype(int)).tolist()}
-    if complexity is not None:
-        found[COMPLEX] = np.argsort(-complexity, kind="stable")[:MOST_COMPLEX].tolist()
-    return found
+    return {
+        IN_ORDER: np.unique(np.linspace(0, n - 1, min(n, MOST_SHOWN)).round().astype(int)).tolist(),
+        COMPLEX: np.argsort(-complexity, kind="stable")[:MOST_COMPLEX].tolist(),
+    }
 
 
 def turned_alike(R: Positions, reference: Float[Tensor, "N 3"]) -> Positions:

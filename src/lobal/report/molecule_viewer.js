@@ -93,15 +93,14 @@ for (const root of document.querySelectorAll(".viewer")) {
   }
 
   // Configurations.
-  const shown = () => Object.values(data.orders)[order ? order.selectedIndex : 0];
+  const shown = () => Object.values(data.orders)[order.selectedIndex];
   const frame = () => data.frames[shown()[Number(slider.value)]];
 
   function describe() {
     const { label, round, energy, complexity } = frame();
     const parts = [`Label ${label} of ${data.total}`];
     if (round !== null) parts.push(round === 0 ? "among the first labels" : `chosen in round ${round}`);
-    parts.push(`energy ${energy} meV above the lowest label`);
-    if (complexity !== null) parts.push(`complexity ${complexity} times the median`);
+    parts.push(`energy ${energy} meV above the lowest label`, `complexity ${complexity} times the median`);
     caption.textContent = `${parts.join(", ")}.`;
     slider.setAttribute("aria-valuetext", caption.textContent);
   }
@@ -163,7 +162,7 @@ for (const root of document.querySelectorAll(".viewer")) {
     });
     for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => held = null);
     slider.addEventListener("input", () => (stop(), show(slider.value)));
-    if (order) order.addEventListener("change", () => (stop(), begin()));
+    order.addEventListener("change", () => (stop(), begin()));
     new ResizeObserver(draw).observe(canvas);
     begin();
   } else {

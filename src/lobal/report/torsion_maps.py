@@ -66,12 +66,12 @@ def _within_a_turn(angles: Float[ndarray, "n t"], starts: Float[ndarray, " t"]) 
 
 
 def torsion_figures(campaign: GrownCampaign, view: TorsionView) -> Mapping[str, Figure]:
-    """What figures show, and these: the labels by their round, and the mean complexity where it is known."""
+    """What figures show, and these: the labels by their round, and the mean complexity where there is a pool."""
     over = f"over {' and '.join(view.names)}"
     is_plane = len(view.names) == 2
     labels = labels_map(view, campaign.round_of) if is_plane else labels_histogram(view, campaign.round_of)
     figures = {f"labelled configurations by round, {over}": labels}
-    if campaign.pool_complexity is not None and len(campaign.pool):
+    if len(campaign.pool):
         draw = complexity_map if is_plane else complexity_line
         figures[f"local complexity of the pool {over}"] = draw(view, campaign.pool_complexity)
     return figures
