@@ -52,7 +52,7 @@ from lobal.molecules.surrogate import MODEL
 from lobal.report.html import campaign_report
 
 TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
-TEST_FRAMES, TEST_WALKERS, TEST_SETTLE = 500, 10, 500
+TEST_WALKERS = 10
 SPACING = 20  # steps between the frames of a test, and those of the arm `apart`
 ARMS = GROWN, RANDOM, NAIVE, LONG = "grown", "random", "frames", "apart"
 CONSTANT_ENERGY = 10.0  # ps
@@ -67,6 +67,8 @@ class Trial:
     molecule: Path
     oracle: str
     first: int
+    test_frames: int
+    settle: int  # steps of every walker before its first frame of the test
     configurations: int
     arms: Sequence[str]
     picoseconds: float
@@ -109,7 +111,7 @@ class _Repetition:
                 campaign_report(learner, self._folder / "report.html", title=title, target="energy")
             labelled = self._labelled(learner)
             result |= _errors(GROWN, learner.model, test)
-        result |= self._motion(labelled)
+            result |= self._motion(labelled)
         for arm in self._trial.arms:
             begun = time.perf_counter()
             frames = self._arm(arm, labelled, result["calls"])
@@ -179,8 +181,8 @@ class _Repetition:
         return self._frames(self._n, FEWEST, walkers=2, settle=settle, every=every, purpose=purpose)[0]
 
     def _test(self) -> Trajectory:
-        half = TEST_FRAMES // 2
-        return _joined(*self._frames(half, half, walkers=TEST_WALKERS, settle=TEST_SETTLE, every=SPACING, purpose=TEST))
+        half, settle = self._trial.test_frames // 2, self._trial.settle
+        return _joined(*self._frames(half, half, walkers=TEST_WALKERS, settle=settle, every=SPACING, purpose=TEST))
 
     def _frames(self, first: int, validation: int, *, purpose: int, **options: int) -> tuple[Trajectory, Trajectory]:
         settings = StartSettings(first=first, validation=validation, seed=100 * self._seed + purpose, **options)
@@ -210,11 +212,7 @@ class _Repetition:
     def _broken_after(self, forces: ForceFunction, R: Tensor, V: Tensor) -> float | None:
         """Picoseconds in a heat bath until a bond breaks; none if none does."""
         bath, bonds = Bath(temperature=500.0), Bonds.of(self._reference.R[0], self._reference.species)
-        masses, generator, forces = (
-            masses_of(self._reference.species),
-            self._generator(MOTION),
-            PreparedForceField.of(field),
-        )
+        masses, generator = masses_of(self._reference.species), self._generator(MOTION)
         motion = begun(R, V, forces)
         for number in range(1, math.ceil(1e3 * self._trial.picoseconds / bath.time_step) + 1):
             motion = step(motion, forces, masses, bath, generator=generator)
@@ -261,6 +259,8 @@ def main(
     first_seed: FirstSeed = 0,
     oracle: Annotated[str, typer.Option(help="The program.")] = "gfn2",
     first: Annotated[int, typer.Option(help="Labels of the first frames.")] = 50,
+    test_frames: Annotated[int, typer.Option(min=20, help="Frames that errors are measured at.")] = 500,
+    settle: Annotated[int, typer.Option(min=1, help="Steps before the first of them.")] = 500,
     configurations: Annotated[int, typer.Option(help="Configurations of every pool.")] = 20_000,
     arms: Annotated[str, typer.Option(help="What to compare with, separated by commas.")] = ",".join(ARMS[1:]),
     picoseconds: Annotated[float, typer.Option(help="Length of a run in a heat bath with the result.")] = 0.0,
@@ -274,6 +274,8 @@ def main(
         molecule=molecule,
         oracle=oracle,
         first=first,
+        test_frames=test_frames,
+        settle=settle,
         configurations=configurations,
         arms=[arm for arm in arms.split(",") if arm],
         picoseconds=picoseconds,
@@ -290,7 +292,8 @@ def main(
             "configurations": configurations,
             "arms": trial.arms,
             "picoseconds": picoseconds,
-            "test_frames": TEST_FRAMES,
+            "test_frames": test_frames,
+            "settle": settle,
             "device": device,
         },
         run=trial.run,
