@@ -1,7 +1,7 @@
 """A force field from one configuration and a program: what its labels are worth beside others of the same number.
 
 Every repetition grows a force field (`lobal forcefield grow`) and fits others to as many labels that were chosen
-otherwise, with the same settings:
+otherwise, with the same settings and the same symmetries:
 
 - `random`: the first frames of the campaign, and at every round random configurations of the pool it simulated;
 - `frames`: evenly spaced frames of one trajectory under the program's forces, which makes as many calls of the program
@@ -109,13 +109,13 @@ class _Repetition:
             if self._trial.folder is not None:
                 title = f"Force field of {self._trial.molecule.stem}"
                 campaign_report(learner, self._folder / "report.html", title=title, target="energy")
-            labelled = self._labelled(learner)
+            labelled, known = self._labelled(learner), learner.model.kernel.permutations
             result |= _errors(GROWN, learner.model, test)
             result |= self._motion(labelled)
         for arm in self._trial.arms:
             begun = time.perf_counter()
             frames = self._arm(arm, labelled, result["calls"])
-            field = fit_force_field(frames, self._trial.field, generator=self._generator(PICK))
+            field = fit_force_field(frames, self._trial.field, permutations=known, generator=self._generator(PICK))
             result |= _errors(arm, field, test) | {f"{arm}_seconds": time.perf_counter() - begun}
             _say(f"{arm}: {1e3 * result[f'{arm}_force_rmse']:.1f} meV/Angstrom with {len(frames)} labels")
         return {"n": self._n, "seed": self._seed, **result}

@@ -1,4 +1,4 @@
-"""Groups of three like atoms that turn, in the molecules of the examples."""
+"""Groups of like atoms that turn, in the molecules of the examples and others."""
 
 from pathlib import Path
 
@@ -22,12 +22,32 @@ def moved(permutations: Tensor) -> list[int]:
     return [int((row != torch.arange(len(row))).sum()) for row in permutations]
 
 
-@pytest.mark.parametrize(("name", "number"), [("malonaldehyde", 0), ("ethanol", 1), ("glycine", 0), ("aspirin", 1)])
-def test_every_methyl_group_is_one(name: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "turns"), [("malonaldehyde", []), ("ethanol", [3]), ("glycine", [2]), ("aspirin", [3])]
+)
+def test_every_methyl_group_and_every_amine_is_one(name: str, turns: list[int]) -> None:
     molecule = example(name)
     cycles = rotor_cycles(molecule.R[0], molecule.species)
-    assert moved(cycles) == [3] * number
+    assert moved(cycles) == turns
     assert (molecule.species[cycles] == molecule.species).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [
+        ("CH3NO2", [3, 2]),
+        ("CH3CONH2", [3, 2]),
+        ("C2H4", []),  # a double bond
+        ("H2CO", []),
+        ("H3CNH2", [3, 2]),
+        ("H2O", []),
+        ("NH3", []),  # three hydrogens, and no further bond
+    ],
+)
+def test_two_atoms_turn_unless_a_double_bond_holds_them(name: str, turns: list[int]) -> None:
+    molecule = pytest.importorskip("ase.build").molecule(name)
+    cycles = rotor_cycles(torch.from_numpy(molecule.positions), torch.from_numpy(molecule.numbers))
+    assert sorted(moved(cycles), reverse=True) == turns
 
 
 def test_a_turn_done_three_times_is_none() -> None:

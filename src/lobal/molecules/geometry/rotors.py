@@ -1,8 +1,8 @@
-"""Symmetries that a molecule has by its bonds, whether or not its configurations show them: methyl groups that turn.
+"""Symmetries that a molecule has by its bonds, whether or not its configurations show them: groups of atoms that turn.
 
 A permutation of like atoms never changes the energy. Those that happen in dynamics are worth telling a model about, and
-data show them only where they have happened: a few short trajectories may not have turned a methyl group, and walkers
-that start again where they leave what is known never will.
+data show them only where they have happened: a few short trajectories may not have turned a methyl group or an amine,
+and walkers that start again where they leave what is known never will.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,17 @@ from torch import Tensor
 from lobal.molecules.geometry.bonds import Bonds
 from lobal.molecules.geometry.permutations import identity
 
-# Each makes the group three times as large, and predictions as much slower.
+# Each makes the group two or three times as large, and predictions as much slower.
 MOST_ROTORS = 3
+CARBON = 6
+MONOVALENT = {1, 9, 17, 35, 53}  # hydrogen and halogens
 
 
 def rotor_cycles(R: Float[Tensor, "N 3"], species: Int[Tensor, " N"]) -> Int[Tensor, "k N"]:
-    """A turn of each group of three like atoms that end at one atom, with one further bond: CH3, NH3, CF3.
+    """A turn of each group of like atoms that end at one atom with one further bond.
 
-    Their products are all turns of all such groups. Of molecules with more than `MOST_ROTORS` none are returned.
+    Three such atoms turn by a third (CH3, NH3, CF3), two by half (NH2, NO2, CO2), unless a double bond holds them (=CH2).
+    The products of the cycles are all turns of all such groups. Of molecules with more than `MOST_ROTORS` none are returned.
 
     Args:
         R: a configuration near its equilibrium, in Angstrom; its bonds are those that count.
@@ -42,12 +45,13 @@ def rotor_cycles(R: Float[Tensor, "N 3"], species: Int[Tensor, " N"]) -> Int[Ten
 
 
 def _rotors(R: Float[Tensor, "N 3"], species: Int[Tensor, " N"]) -> Iterator[list[int]]:
-    """The three atoms at the end of each."""
+    """The atoms at the end of each."""
     pairs = Bonds.of(R, species).pairs
     bonded = [torch.cat([pairs[pairs[:, 0] == atom, 1], pairs[pairs[:, 1] == atom, 0]]) for atom in range(len(species))]
-    for others in bonded:
+    for centre, others in enumerate(bonded):
         ends = [int(each) for each in others if len(bonded[each]) == 1]
         for kind in {int(species[end]) for end in ends}:
             alike = [end for end in ends if species[end] == kind]
-            if len(alike) == 3 and len(others) == 4:
+            is_held = len(alike) == 2 and int(species[centre]) == CARBON and kind in MONOVALENT
+            if len(alike) in (2, 3) and len(others) == len(alike) + 1 and not is_held:
                 yield alike
