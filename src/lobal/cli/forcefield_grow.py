@@ -115,12 +115,12 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
     oracle, sampler = programs[request.oracle], programs[request.sampler_name]
     with request.workers_for(oracle) as workers, request.workers_for(sampler) as walkers:
         try:
-            opened = _opened(request, reference, workers, None if sampler is oracle else walkers, quiet=quiet)
-            with opened.learner as learner:
-                with GrowthTable(quiet) as rounds:
-                    options: dict[str, Any] = {"show": rounds.show, "report": rounds.add}
-                    target = None if request.target is None else 1e-3 * request.target
-                    Growth(learner, workers, reference.R[0], growth, target=target, **options).run()
+            with GrowthTable(quiet) as rounds:
+                opened = _opened(request, reference, workers, None if sampler is oracle else walkers, rounds)
+                options: dict[str, Any] = {"show": rounds.show, "report": rounds.add}
+                options["target"] = None if request.target is None else 1e-3 * request.target
+                Growth(opened.learner, workers, reference.R[0], growth, **options).run()
+            with opened.learner:
                 _finish(request, opened, quiet=quiet)
         except KeyboardInterrupt:
             print(f"stopped: all labels are saved in {request.output}; the same command continues", file=sys.stderr)
@@ -128,11 +128,14 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
 
 
 def _check_folder(request: GrowRequest) -> None:
-    """Raise an error if the folder is of something else, or holds the molecule's file under a name that is written."""
+    """Raise an error if the folder is of something else, or holds the molecule's file under a name that is written.
+
+    The campaign's own files are checked where they are read.
+    """
     folder = request.output
-    written = {f"{name}{suffix}" for name in (LABELS, VALIDATION) for suffix in (".xyz", ".npz")} | {REPORT, START}
+    written = {f"{name}{suffix}" for name in (LABELS, VALIDATION) for suffix in (".xyz", ".npz")} | {REPORT}
     for name in sorted(written):
-        refuse_to_overwrite({"--output": folder / name} if (folder / name).exists() else {}, [request.molecule])
+        refuse_to_overwrite({"--output": folder / name}, [request.molecule])
     strange = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
     if strange and not (folder / START).exists():
         raise FileExistsError(
@@ -141,21 +144,20 @@ def _check_folder(request: GrowRequest) -> None:
 
 
 def _opened(
-    request: GrowRequest, reference: Trajectory, workers: Workers, sampler: Workers | None, *, quiet: bool
+    request: GrowRequest, reference: Trajectory, workers: Workers, sampler: Workers | None, table: GrowthTable
 ) -> Opened:
     """The campaign in the folder, or a new one from the first frames."""
     about = {"oracle": request.oracle, "charge": request.charge, "multiplicity": request.multiplicity}
     about |= {"sampler": request.sampler_name if sampler is not None else None}
-    with GrowthTable(quiet) as table:
-        return opened_campaign(
-            request.output,
-            reference,
-            workers,
-            request.beginning,
-            about=about,
-            sampler=sampler,
-            report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
-        )
+    return opened_campaign(
+        request.output,
+        reference,
+        workers,
+        request.beginning,
+        about=about,
+        sampler=sampler,
+        report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
+    )
 
 
 def _finish(request: GrowRequest, opened: Opened, *, quiet: bool) -> None:

@@ -22,12 +22,12 @@ COLUMNS: tuple[tuple[str, Callable[[Round], str]], ...] = (
 )
 
 
-def _or_dash(value: float | None, form: str) -> str:
+def _or_dash(value: float | int | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
 def _thousandths(value: float | None) -> str:
-    return "-" if value is None else f"{1e3 * value:.1f}"
+    return "-" if value is None else f"{1e3 * value:.3g}"
 
 
 @final
