@@ -14,7 +14,7 @@ TORCH ?= $(shell grep '^torch==' constraints.txt)
 TESTS := -m pytest --numprocesses $(JOBS)
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: venv demo test lowest newest check format docs-numbers mutants faults clean
+.PHONY: venv demo forcefield-demo test lowest newest check format docs-numbers mutants faults clean
 
 venv: $(INSTALLED)
 
@@ -25,6 +25,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: venv
 	$(BIN)/lobal demo --output out/demo
+
+# A force field of malonaldehyde from one configuration, and beside it others of as many labels that were chosen otherwise.
+# SEEDS=3 repeats it.
+SEEDS ?= 1
+forcefield-demo: venv
+	$(BIN)/python -m experiments forcefield_grow examples/molecules/malonaldehyde.xyz --seeds $(SEEDS) --arms random,frames \
+		--folder out/forcefield-demo --output out/forcefield-demo/errors.json
 
 test: venv
 	$(ONE_THREAD) $(BIN)/python $(TESTS)

@@ -18,6 +18,7 @@ Start with `doppler_active.py` and `repetitions.py`.
 - `doppler_active.py`: active and random campaigns on the Doppler function, by the defaults and by the paper's scheme
 - `doppler_curves.py`: table and learning curves from the files of both arms
 - `sample_size_estimators.py`: the relative sample size from the same files, by several estimators
+- `forcefield_grow.py`: force fields from one configuration, beside others of as many labels
 - `equidistant.py`: equidistant against random inputs to 2^15 labels
 - `greedy_points.py`: greedy inducing points of every expert
 - `heteroscedastic.py`: noise that varies, known, taken as constant, and random sampling

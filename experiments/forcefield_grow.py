@@ -55,6 +55,12 @@ TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
 TEST_WALKERS = 10
 SPACING = 20  # steps between the frames of a test, and those of the arm `apart`
 ARMS = GROWN, RANDOM, NAIVE, LONG = "grown", "random", "frames", "apart"
+WORDS = {
+    GROWN: "grown",
+    RANDOM: "random configurations of the same pools",
+    NAIVE: "frames of a trajectory of as many calls",
+    LONG: f"frames of a trajectory, {SPACING} fs apart",
+}
 CONSTANT_ENERGY = 10.0  # ps
 WALKERS = 4  # of the runs with the final force field
 
@@ -300,8 +306,15 @@ def main(
         conclude=conclude,
     )
     pairs = [(n, seed) for seed in range(first_seed, first_seed + seeds)]
-    for name, values in repetitions.complete(pairs, output, jobs=jobs).items():
-        if name in ("force_rmse_mev_per_angstrom", "ratios"):
-            for part, value in values.items():
-                error = value["standard_error"]
-                _say(f"{name} {part}: {value['mean']:.3f}" + ("" if error is None else f" +- {error:.3f}"))
+    record = repetitions.complete(pairs, output, jobs=jobs)
+    errors, ratios = record["force_rmse_mev_per_angstrom"], record["ratios"]
+    _say(f"force RMSE with {n} labels, geometric mean over {len(record['results'])} repetitions:")
+    for arm, error in errors.items():
+        ratio = ratios.get(f"{GROWN}_by_{arm}")
+        beside = "" if ratio is None else f"; grown by this: {_shown(ratio, '.2f')}"
+        _say(f"  {WORDS[arm]}: {_shown(error, '.1f')} meV/Angstrom{beside}")
+
+
+def _shown(value: dict[str, Any], form: str) -> str:
+    error = value["standard_error"]
+    return f"{value['mean']:{form}}" + ("" if error is None else f" +- {error:{form}}")

@@ -19,4 +19,7 @@ Start with `html.py`, which assembles the page of a campaign.
 - `campaign_figures.py`: learning curves, and where labels went, for any number of input columns
 - `figures.py`: a fitted model of one input column: prediction, gate, local bandwidth, densities
 - `savings.py`: labels saved by active learning, measured or expected
+- `grown.py`: the page of a force field that simulated its own pools; `grown_campaign.py`: what it shows
+- `growth_rounds.py`, `torsion_maps.py`, `constant_energy.py`: its table and curve, its maps, its run without a bath
+- `labelled_molecules.py`, with `molecule_viewer.js`: its view of the molecule
 """

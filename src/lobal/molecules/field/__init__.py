@@ -12,5 +12,5 @@ Start with `training.py`, which wires everything else.
 - `softmax_gate.py`, `softmax_options.py`, `gate_labels.py`, `softmax_training.py`, `softmax_fit.py`: the paper's gate,
   its options, what it learns from, its training by Adam, and the mixture with it
 - `forcefield.py`, `gate_storage.py`: the trained `ForceField`, saved and loaded, and its errors
-- `calculator.py`: for ASE
+- `prepared.py`: predictions for dynamics, without what need not be done at every step; `calculator.py`: for ASE
 """
