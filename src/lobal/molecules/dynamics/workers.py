@@ -41,7 +41,7 @@ ATTEMPTS = 2  # of every call
 # the workers are of any use. Where a tenth of all configurations fail, one of 10^5 begins such a row.
 PATIENCE = 10
 # Seconds beyond the time-out after which a call is given up whose worker ends itself after the time-out: it may first
-# have to wait for its worker, and the worker to import lobal. Until the worker has ended, other calls may be sent to it.
+# have to wait for its worker, and the worker to import lobal. Until the worker has ended, it may be sent other calls.
 GRACE = 60.0
 # Where a worker is forked from a process that has imported lobal, not from this one, whose threads may hold locks.
 PRELOADED = ["lobal.molecules.dynamics.workers", "lobal.molecules.oracles"]
