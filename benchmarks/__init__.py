@@ -16,4 +16,5 @@ that the machine allows; `docs/performance.md` explains and quotes the numbers. 
 - `mutants.py`: random changes of the code, and whether the tests detect them
 - `md_step.py`: milliseconds of a step of molecular dynamics
 - `sgdml_package.py`: force fields compared with the sgdml package
+- `large_molecule.py`: seconds and memory of conjugate gradients for a large molecule, compared with the sgdml package
 """
