@@ -9,6 +9,7 @@ import numpy as np
 
 from docs.calibration_tables import CALIBRATION
 from docs.gate_tables import GATE_DERIVED, GATE_TABLES
+from docs.growth_tables import GROWTH
 from docs.mesh_tables import MESH
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
@@ -372,6 +373,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **MESH,
     **SAMPLE_SIZES,
     **GATE_TABLES,
+    **GROWTH,
     "local polynomials": _local_polynomials,
     "inducing density": _inducing_density,
     "inducing errors": _inducing_errors,

@@ -10,6 +10,7 @@ import torch
 from lobal import ActiveLearner
 from lobal.molecules.dynamics.campaign import Beginning, opened_campaign
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round, rounds_of
+from lobal.molecules.dynamics.region import KnownRegion
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers
@@ -38,6 +39,7 @@ def at_rest() -> Trajectory:
 
 
 REFERENCE = at_rest()
+SWAPPED = torch.tensor([[0, 1, 2], [0, 2, 1]])
 
 
 def opened(folder: Path, workers: Workers, **options: Any) -> ActiveLearner:
@@ -112,6 +114,29 @@ def test_a_force_field_that_is_good_enough_ends_it(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_grows_the_same_campaign(grown: tuple[ActiveLearner, list[Round]], tmp_path: Path) -> None:
+    learner, _ = grow(tmp_path / "campaign")
+    np.testing.assert_array_equal(learner.labelled.X, grown[0].labelled.X)
+
+
+def test_places_where_walkers_left_what_was_known_are_labelled(grown: tuple[ActiveLearner, list[Round]]) -> None:
+    learner, X = grown[0], torch.from_numpy(grown[0].labelled.X)
+    counts = [about["left"] for about in learner.growths]
+    assert max(counts) > 0
+    for about, count in zip(learner.growths, counts, strict=True):
+        known, left = X[: about["drawn"]], X[about["drawn"] : about["drawn"] + count]
+        assert not KnownRegion.of(known, SWAPPED).contains(left).any()
+
+
+def test_they_are_labelled_too_where_a_growth_was_interrupted(
+    grown: tuple[ActiveLearner, list[Round]], tmp_path: Path
+) -> None:
+    def stop(activity: str) -> None:
+        if activity == "labels":
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            grow(tmp_path / "campaign", show=stop)
     learner, _ = grow(tmp_path / "campaign")
     np.testing.assert_array_equal(learner.labelled.X, grown[0].labelled.X)
 

@@ -99,6 +99,14 @@ def test_walkers_that_leave_the_region_start_again() -> None:
     assert near.contains(pool.R).all()
 
 
+def test_the_places_where_walkers_left_the_region_are_known_and_whole() -> None:
+    near = replace(REGION, threshold=float(REGION.density(LABELS).quantile(0.5)))
+    pool = simulated(region=near)
+    assert 0 < len(pool.left) <= pool.resets
+    assert not near.contains(pool.left).any()
+    assert BONDS.are_whole(pool.left).all()
+
+
 @pytest.mark.parametrize(
     "strict", [{"farthest": BONDS.farthest / 1.5 * 1.03}, {"nearest": BONDS.nearest / 0.8 * 0.98}], ids=["far", "near"]
 )

@@ -6,15 +6,20 @@ from it, and they are labelled. The test density is q_k = p_k^(1 - 1 / (k + 1)) 
 drawn from: exploration first, and the distribution of the trajectories in the end. The paper takes the density of the
 pool before, which the new one is about to replace.
 
+A part of each batch are configurations at which walkers left what the labels know. They are rare in the pool, so that
+hardly any would be drawn, and a force field that has never seen them may hold its way there for a way downhill.
+
 Everything that happened is in the campaign's journal: a growth that was interrupted goes on where it stopped.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -28,6 +33,8 @@ from lobal.molecules.dynamics.workers import Workers
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.prepared import PreparedForceField
 from lobal.molecules.geometry.bonds import Bonds
+from lobal.molecules.geometry.clustering import far_apart
+from lobal.molecules.geometry.descriptor import Positions, descriptors
 from lobal.molecules.geometry.rotors import rotor_cycles
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MolecularCandidates, MoleculePool
@@ -35,6 +42,7 @@ from lobal.molecules.space import MolecularCandidates, MoleculePool
 logger = logging.getLogger(__name__)
 
 SIMULATION = 3  # what a seed is for; fits, draws and the start have other numbers
+LEFT = 0.1  # the largest share of a round's labels for configurations at which walkers left the known region
 
 
 @final
@@ -129,6 +137,7 @@ class Growth:
             number = len(self._learner.growths)
             if number > 0 and self._learner.ledger.n_labels < sizes[min(number, len(sizes) - 1)]:
                 self._show("labels")
+                self._expect_left()
                 self._workers.run(self._learner, sizes[min(number, len(sizes) - 1)])
             begun = time.monotonic()
             self._show("fitting the force field")
@@ -138,6 +147,13 @@ class Growth:
                 return
             self._grow(number + 1, model, begun)
 
+    def _expect_left(self) -> None:
+        """Have configurations labelled at which walkers left the known region, the last ones of the pool."""
+        learner, about = self._learner, self._learner.growths[-1]
+        left, total = about.get("left", 0), len(learner.candidates)
+        if left > 0 and learner.ledger.n_drawn == about["drawn"]:  # nobody has asked for any point of this pool
+            learner.expect(np.arange(total - left, total))
+
     def _is_good(self, model: ForceField) -> bool:
         error = (model.about.get("errors") or {}).get("force_rmse")
         return self._target is not None and error is not None and error <= self._target
@@ -146,22 +162,34 @@ class Growth:
         """Simulate a pool, and let it take the place of the one before."""
         region = KnownRegion.of(torch.from_numpy(self._learner.labelled.X), _candidates(self._learner).permutations)
         pool = self._simulated(number, model, region)
+        left = self._chosen_of(pool.left, number)
         about = _fitted_round(number, self._learner, 0.0)._replace(
             resets=pool.resets, coverage=region.coverage(pool.R), pool=len(pool.R)
         )
         self._show("density of the pool")
+        R = torch.cat([pool.R, left]).double().cpu()
         space = MoleculePool(
-            Trajectory(source=f"pool {number}", units="eV and Ang", species=self._species, R=pool.R.double().cpu()),
+            Trajectory(source=f"pool {number}", units="eV and Ang", species=self._species, R=R),
             test_density=1.0 - 1.0 / (number + 1),
             grows=True,
             symmetries=self._symmetries,
             device=_candidates(self._learner).device,
         )
         about = about._replace(seconds=round(time.monotonic() - begun, 1))
+        further = {"left": len(left), "drawn": self._learner.ledger.n_drawn}
         temperature = self._settings.simulation.temperature
-        self._learner.grow(space, about={**about._asdict(), "temperature": temperature})
+        self._learner.grow(space, about={**about._asdict(), **further, "temperature": temperature})
         savings = self._learner.expected_savings()
         self._report(about._replace(savings=None if savings is None else savings.share))
+
+    def _chosen_of(self, left: Positions, number: int) -> Float[Tensor, "k N 3"]:
+        """Some configurations that are far from each other."""
+        sizes = self._settings.sizes
+        most = math.ceil(LEFT * (sizes[number] - sizes[number - 1]))
+        if len(left) <= most:
+            return left
+        permutations = _candidates(self._learner).permutations.to(left.device)
+        return left[far_apart(descriptors(left, left.device), most, permutations)]
 
     def _simulated(self, number: int, model: ForceField, region: KnownRegion) -> Simulated:
         def progress(done: int, total: int, resets: int) -> None:

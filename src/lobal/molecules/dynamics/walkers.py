@@ -102,6 +102,7 @@ class Simulated(NamedTuple):
     R: Positions  # Angstrom
     energies: Float[Tensor, " n"]  # of the model, eV
     walker: Int[Tensor, " n"]  # which was there
+    left: Positions  # whole and not too hot, where walkers were seen to have left the region
     resets: int  # how often a walker started again
     checks: int  # how many configurations were looked at, those kept and those not
 
@@ -140,11 +141,10 @@ class _Setting:
             sound &= now
         return motion, sound
 
-    def trusted(self, motion: Motion) -> Bool[Tensor, " w"]:
-        """Whether walkers are where the model is known, whole, and not too hot."""
+    def likely(self, motion: Motion) -> Bool[Tensor, " w"]:
+        """Whether walkers are whole and not too hot."""
         cool = temperatures(motion.V, self.masses) <= HOTTEST * self.options.temperature
-        whole = self.bonds.are_whole(motion.R)
-        return cool & whole & self.region.contains(motion.R)
+        return cool & self.bonds.are_whole(motion.R)
 
 
 def moves_soundly(motion: Motion) -> Bool[Tensor, " w"]:
@@ -208,12 +208,14 @@ def _simulated(setting: _Setting, report: Report) -> Simulated:
     options = setting.options
     motion = setting.launched(options.walkers)
     since = torch.zeros(options.walkers, dtype=torch.long, device=motion.R.device)  # samples since the start
-    R, energies, walker = [motion.R[:0]], [motion.energies[:0]], [since[:0]]
+    R, energies, walker, left = [motion.R[:0]], [motion.energies[:0]], [since[:0]], [motion.R[:0]]
     kept = resets = checks = 0
     progress = _Progress(options)
     while kept < options.configurations:
         motion, sound = setting.advanced(motion)
-        good = sound & setting.trusted(motion)
+        likely = sound & setting.likely(motion)
+        good = likely & setting.region.contains(motion.R)
+        left.append(motion.R[likely & ~good])
         since = torch.where(good, since + 1, 0)
         rows = (since > progress.uncounted).nonzero()[: options.configurations - kept, 0]
         R.append(motion.R[rows])
@@ -223,7 +225,7 @@ def _simulated(setting: _Setting, report: Report) -> Simulated:
         kept, checks, resets = kept + len(rows), checks + len(good), resets + int((~good).sum())
         report(kept, options.configurations, resets)
         progress.look(kept, checks, resets)
-    return Simulated(torch.cat(R), torch.cat(energies), torch.cat(walker), resets, checks)
+    return Simulated(torch.cat(R), torch.cat(energies), torch.cat(walker), torch.cat(left), resets, checks)
 
 
 def _ignored(kept: int, wanted: int, resets: int) -> None:

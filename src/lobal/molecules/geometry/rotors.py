@@ -23,8 +23,9 @@ MONOVALENT = {1, 9, 17, 35, 53}  # hydrogen and halogens
 def rotor_cycles(R: Float[Tensor, "N 3"], species: Int[Tensor, " N"]) -> Int[Tensor, "k N"]:
     """A turn of each group of like atoms that end at one atom with one further bond.
 
-    Three such atoms turn by a third (CH3, NH3, CF3), two by half (NH2, NO2, CO2), unless a double bond holds them (=CH2).
-    The products of the cycles are all turns of all such groups. Of molecules with more than `MOST_ROTORS` none are returned.
+    Three such atoms turn by a third (CH3, NH3, CF3), two by half (NH2, NO2, CO2) unless a double bond holds them, as in
+    =CH2. The products of the cycles are all turns of all such groups. There are none of molecules with more than
+    `MOST_ROTORS`.
 
     Args:
         R: a configuration near its equilibrium, in Angstrom; its bonds are those that count.

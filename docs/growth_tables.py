@@ -1,0 +1,62 @@
+"""The tables of force fields grown from one configuration, in docs/molecules.md."""
+
+from collections.abc import Callable
+from typing import Any
+
+from docs.records import markdown, mean, record
+from experiments.forcefield_grow import GROWN, LONG, NAIVE, RANDOM
+
+FOLDER = "forcefield_grow"
+MOLECULES = ("malonaldehyde", "ethanol", "glycine", "aspirin")
+ARMS = {RANDOM: "random of the pools", NAIVE: "frames, as many calls", LONG: "frames, 20 fs apart"}
+# Its arm of frames looked for symmetries of its own.
+WITHOUT = {("aspirin", NAIVE)}
+
+
+def _entry(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = record(f"{FOLDER}.{name}")
+    (entry,) = content["summary"]
+    return {"content": content, **entry}
+
+
+def _errors() -> str:
+    """What campaigns reached, what they took, and where."""
+    rows = []
+    for name in MOLECULES:
+        entry = _entry(name)
+        device = "one H200" if entry["content"]["settings"]["device"] == "cuda" else "one core"
+        results = entry["content"]["results"]
+        groups = ", ".join(str(n) for n in sorted({each["permutations"] for each in results}))
+        force, energy = (
+            {key: None if part is None else 1e3 * part for key, part in entry[f"{GROWN}_{measure}_rmse"].items()}
+            for measure in ("force", "energy")
+        )
+        rows.append(
+            [
+                name,
+                str(entry["n"]),
+                str(entry["repetitions"]),
+                groups,
+                mean(force, ".1f"),
+                mean(energy, ".1f"),
+                f"{entry['seconds']['mean'] / 60:.0f} min, {device}",
+            ]
+        )
+    header = ["molecule", "labels", "repetitions", "permutations", "forces, meV/Å", "energies, meV", "campaign"]
+    return markdown(header, rows)
+
+
+def _ratios() -> str:
+    """Force errors by those of force fields learned from as many labels chosen otherwise."""
+    rows = []
+    for name in MOLECULES:
+        ratios = record(f"{FOLDER}.{name}")["ratios"]
+        shown = [
+            mean(ratios[key], ".2f") if (key := f"{GROWN}_by_{arm}") in ratios and (name, arm) not in WITHOUT else ""
+            for arm in ARMS
+        ]
+        rows.append([name, *shown])
+    return markdown(["force error by that of", *ARMS.values()], rows)
+
+
+GROWTH: dict[str, Callable[[], str]] = {"grown force fields": _errors, "grown force fields, ratios": _ratios}
