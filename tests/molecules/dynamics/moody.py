@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ def hang() -> None:
     time.sleep(HANGING)
 
 
+def leave() -> NoReturn:
+    sys.exit(3)
+
+
 def diverge() -> NoReturn:
     raise RuntimeError("diverged")
 
@@ -46,7 +51,7 @@ def not_a_number() -> tuple[np.ndarray, np.ndarray]:
     return np.array([np.nan]), np.zeros((1, 3, 3))
 
 
-WAYS = {each.__name__: each for each in (crash, be_killed, hang, diverge, be_strange, not_a_number)}
+WAYS = {each.__name__: each for each in (crash, be_killed, hang, leave, diverge, be_strange, not_a_number)}
 
 
 @final

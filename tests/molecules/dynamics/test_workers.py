@@ -23,7 +23,7 @@ from tests.molecules.dynamics.moody import WAYS, Moody, numbered
 from tests.molecules.setting import water
 from tests.molecules.test_growing import QUICK
 
-FATAL = {"crash", "be_killed", "hang"}  # to a worker
+FATAL = {"crash", "be_killed", "hang", "leave"}  # to a worker
 MILD = sorted(WAYS.keys() - FATAL)
 
 

@@ -223,7 +223,7 @@ class _Worker:
             if timeout is None or isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor):
                 return self._await(attempt, oracle, R, os.getpid(), patience=timeout)
             return self._await(_attempt_within, timeout, oracle, R, os.getpid(), patience=timeout + GRACE)
-        except Exception as error:  # of any executor
+        except (Exception, SystemExit) as error:  # of any executor; or the oracle has called sys.exit
             self._dismiss()
             if self._is_closed:
                 raise NoWorkersError("the workers were closed; open others") from error
