@@ -247,3 +247,15 @@ def test_dask_workers_that_are_killed_from_outside_cost_no_label(client: Any, tm
     assert rows[:, 0].tolist() == [10.0 + number for number in range(25)]
     assert kills == 2
     assert len(oracle.made()) <= 25 + kills
+
+
+def test_a_label_that_was_had_from_a_dask_worker_is_not_made_again_when_that_is_killed(
+    client: Any, tmp_path: Path
+) -> None:
+    oracle, make = Moody(tmp_path / "log", seconds=0.2), partial(client.get_executor, pure=False)
+    with Workers(oracle, make) as idle, Workers(oracle, make) as busy:
+        assert labelled(idle, 0) == [0]
+        for first, pid in zip((1, 5), client.run(os.getpid).values(), strict=True):
+            os.kill(pid, signal.SIGKILL)
+            assert labelled(busy, *range(first, first + 4)) == [*range(first, first + 4)]
+    assert oracle.made() == [*range(9)]

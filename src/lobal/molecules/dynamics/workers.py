@@ -236,8 +236,11 @@ class _Worker:
             if self._is_closed:
                 raise NoWorkersError
             self._executor = self._executor or self._make()
-            self._future = self._executor.submit(call, *arguments)
-        return self._future.result(patience)
+            self._future = future = self._executor.submit(call, *arguments)
+        result = future.result(patience)
+        with self._lock:
+            self._future = None  # Dask makes a call again whose worker dies while anybody has its future
+        return result
 
     def close(self) -> None:
         """Give the call up that is running, if there is one."""
