@@ -108,6 +108,26 @@ def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
     assert [each.labels for each in rounds] == [12, 18, 24]
 
 
+def test_a_larger_budget_goes_on_where_labels_of_the_smaller_one_were_still_to_come(tmp_path: Path) -> None:
+    smaller, calls = GrowthSettings(first=12, budget=20, simulation=POOL), 0
+
+    def interrupted(R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal calls
+        calls += 1
+        if calls > 7:
+            raise KeyboardInterrupt
+        return oracle(R)
+
+    with Workers(oracle) as workers, opened(tmp_path / "campaign", workers) as learner:
+        workers.oracle = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            Growth(learner, workers, REFERENCE.R[0], smaller).run()
+        assert (learner.ledger.n_labels, len(learner.pending)) == (19, 1)
+    more, rounds = grow(tmp_path / "campaign")
+    assert (more.ledger.n_labels, len(more.pending)) == (24, 0)
+    assert [each.labels for each in rounds] == [12, 20, 24]
+
+
 def test_a_force_field_that_is_good_enough_ends_it(tmp_path: Path) -> None:
     _learner, rounds = grow(tmp_path / "campaign", target=1e3)
     assert [each.labels for each in rounds] == [12]

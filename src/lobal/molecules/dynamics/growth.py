@@ -135,10 +135,11 @@ class Growth:
             self._report(past)
         while True:
             number = len(self._learner.growths)
-            if number > 0 and self._learner.ledger.n_labels < sizes[min(number, len(sizes) - 1)]:
+            ledger, size = self._learner.ledger, sizes[min(number, len(sizes) - 1)]
+            if number > 0 and (ledger.n_labels < size or ledger.pending):  # another budget may have asked for more
                 self._show("labels")
                 self._expect_left()
-                self._workers.run(self._learner, sizes[min(number, len(sizes) - 1)])
+                self._workers.run(self._learner, max(size, ledger.size))
             begun = time.monotonic()
             self._show("fitting the force field")
             model: ForceField = self._learner.model
