@@ -187,7 +187,12 @@ def test_sizes_have_no_tiny_last_round() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"budget": 10}, "budget must be .*at least 13, got 10"), ({"budget": 20, "ratio": 1.0}, "ratio")],
+    [
+        ({"budget": 10}, "budget must be .*at least 13, got 10"),
+        ({"budget": 20, "ratio": 1.0}, "ratio"),
+        ({"budget": 100, "simulation": SimulationOptions(configurations=35)}, "40 for the labels of the .*, got 35"),
+        ({"budget": 14, "simulation": SimulationOptions(configurations=9)}, "at least 10 configurations, .*, got 9"),
+    ],
 )
 def test_settings_out_of_bounds_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

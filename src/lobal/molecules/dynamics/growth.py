@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -37,7 +38,7 @@ from lobal.molecules.geometry.clustering import far_apart
 from lobal.molecules.geometry.descriptor import Positions, descriptors
 from lobal.molecules.geometry.rotors import rotor_cycles
 from lobal.molecules.geometry.trajectory import Trajectory
-from lobal.molecules.space import MolecularCandidates, MoleculePool
+from lobal.molecules.space import FEWEST, MolecularCandidates, MoleculePool
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,12 @@ class GrowthSettings:
     def __post_init__(self) -> None:
         whole_number("budget", self.budget, least=self.first + 1)
         real_number("ratio", self.ratio, least=1.05, most=10.0, hint="1.5 by default")
+        most, n = max(after - before for before, after in pairwise(self.sizes)), self.simulation.configurations
+        if n < max(most, FEWEST):
+            raise ValueError(
+                f"pools must have at least {FEWEST} configurations, and {most} for the labels of the largest round, "
+                f"got {n}; simulate larger pools, or lower the ratio"
+            )
 
     @property
     def sizes(self) -> list[int]:
