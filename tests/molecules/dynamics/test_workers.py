@@ -171,7 +171,7 @@ def test_what_hangs_is_ended_with_the_workers(tmp_path: Path) -> None:
 # Campaigns.
 
 
-def campaign(path: Path) -> ActiveLearner:
+def campaign(path: Path | None) -> ActiveLearner:
     """Twelve labels, to be had of configurations whose first coordinates are their numbers."""
     pool = water(40)
     R = pool.R - pool.R[:, :1] + numbered(*range(40))[:, :1]
@@ -197,6 +197,16 @@ def test_a_campaign_records_failures_and_makes_up_for_them(tmp_path: Path) -> No
     assert sorted(oracle.made()) == sorted([*again.labelled_points[12:], *2 * first[1:3].tolist()])
 
 
+def test_a_failure_in_a_campaign_without_a_folder_costs_one_label_too(tmp_path: Path) -> None:
+    learner = campaign(None)
+    first = learner.ask(4)
+    oracle = Moody(tmp_path / "log", {first[1]: "diverge"})
+    with Workers(oracle) as workers:
+        workers.run(learner, 16)
+    assert learner.failed.tolist() == [first[1]]
+    assert sorted(oracle.made()) == sorted([*learner.labelled_points[12:], first[1], first[1]])
+
+
 def test_a_campaign_whose_oracle_is_broken_ends_and_goes_on_with_the_same_points(tmp_path: Path) -> None:
     with campaign(tmp_path / "campaign") as learner:
         broken = Workers(Moody(tmp_path / "broken", {-1: "crash"}), processes, 2)
@@ -218,7 +228,7 @@ def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
         with distributed.LocalCluster(processes=True, **options) as cluster, distributed.Client(cluster) as client:
             yield client
 

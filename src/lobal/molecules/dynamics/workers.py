@@ -109,7 +109,7 @@ class Workers:
         Raises:
             RuntimeError: all points of a batch failed, or no worker is of use; the points are pending.
         """
-        learner.run(self, sizes=[size], executor=self._threads)
+        learner.run(self, sizes=[size], executor=self._threads, points_per_call=1)
 
     def label(self, R: Positions, *, record: Record | None = None) -> Float[Tensor, "n w"]:
         """Energies and forces as rows; NaN where a configuration has failed.
