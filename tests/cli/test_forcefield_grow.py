@@ -64,6 +64,15 @@ def test_the_rounds_are_shown_line_by_line_where_there_is_no_terminal(grown: tup
 
 
 @pytest.mark.slow
+def test_all_rounds_say_the_expected_savings_also_when_they_are_continued(grown: tuple[Path, Result]) -> None:
+    folder, result = grown
+    again = run(EXAMPLE, "--output", folder, "--budget", "30", *SMALL)
+    for each in (result, again):
+        lines = [line.split() for line in each.stderr.splitlines() if re.match(r" +\d", line)]
+        assert [line[7][-1] for line in lines] == ["%", "%"]
+
+
+@pytest.mark.slow
 def test_the_same_command_changes_no_label(grown: tuple[Path, Result]) -> None:
     folder, _ = grown
     before = {name: (folder / name).read_bytes() for name in ("start.jsonl", "journal.jsonl", "labels.xyz")}

@@ -7,6 +7,7 @@ and, in the end, `labels.xyz`, `validation.xyz` and `report.html`.
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -18,7 +19,7 @@ from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.cli.growth_table import GrowthTable
 from lobal.core.arrays import resolve_device
 from lobal.molecules.dynamics.campaign import BANDWIDTHS, START, Beginning, Opened, opened_campaign
-from lobal.molecules.dynamics.growth import Growth, GrowthSettings, species_of
+from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round, species_of
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
@@ -26,6 +27,7 @@ from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, write_configurations
 from lobal.molecules.oracles import MolecularOracle, oracle_named
 from lobal.molecules.surrogate import MODEL
+from lobal.report.grown_campaign import expected_savings_at
 
 LABELS, VALIDATION, REPORT = "labels", "validation", "report.html"
 # What stands in for programs whose calls are too expensive for the forces that the first walkers follow.
@@ -117,7 +119,8 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
         try:
             with GrowthTable(quiet) as rounds:
                 opened = _opened(request, reference, workers, None if sampler is oracle else walkers, rounds)
-                options: dict[str, Any] = {"show": rounds.show, "report": rounds.add}
+                report = partial(_report, rounds, opened.learner)
+                options: dict[str, Any] = {"show": rounds.show, "report": report}
                 options["target"] = None if request.target is None else 1e-3 * request.target
                 Growth(opened.learner, workers, reference.R[0], growth, **options).run()
             with opened.learner:
@@ -158,6 +161,12 @@ def _opened(
         sampler=sampler,
         report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
     )
+
+
+def _report(table: GrowthTable, learner: ActiveLearner, finished: Round) -> None:
+    """Add a round to the table, with the savings that it expects: journals do not have them."""
+    known = finished.savings
+    table.add(finished._replace(savings=expected_savings_at(learner, finished.labels) if known is None else known))
 
 
 def _finish(request: GrowRequest, opened: Opened, *, quiet: bool) -> None:

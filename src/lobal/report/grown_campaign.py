@@ -101,14 +101,24 @@ def campaign_rounds(learner: ActiveLearner) -> tuple[Round, ...]:
             ROUND(about, "growth")
     except ValueError:
         return ()
-    expected = {step.labels: step.attainable for step in reversed(learner.history.steps)}
-    past = [each._replace(savings=_share(expected.get(each.labels))) for each in rounds_of(learner)]
-    known, n = learner.expected_savings(), learner.ledger.n_labels
-    savings = None if known is None else known.share
+    past = [each._replace(savings=expected_savings_at(learner, each.labels)) for each in rounds_of(learner)]
+    n = learner.ledger.n_labels
     if past and past[-1].labels == n:  # its pool is there, and none of the labels
-        return *past[:-1], past[-1]._replace(savings=savings)
-    errors = learner.model.about.get("errors") or {}
+        return tuple(past)
+    errors, savings = learner.model.about.get("errors") or {}, expected_savings_at(learner, n)
     return *past, Round(len(past) + 1, n, errors.get("force_rmse"), errors.get("energy_rmse"), savings=savings)
+
+
+def expected_savings_at(learner: ActiveLearner, labels: int) -> float | None:
+    """The share of labels that following the complexity is or was expected to save, from so many labels.
+
+    None if it is not known. Of the past it is that of the first step with so many labels.
+    """
+    if labels == learner.ledger.n_labels:
+        known = learner.expected_savings()
+        return None if known is None else known.share
+    attainable = {step.labels: step.attainable for step in reversed(learner.history.steps)}.get(labels)
+    return None if attainable is None else max(0.0, 1.0 - attainable)
 
 
 def formula(species: Int[Tensor, " N"]) -> str:
@@ -119,10 +129,6 @@ def formula(species: Int[Tensor, " N"]) -> str:
     return "".join(f"{symbol}{n if (n := symbols.count(symbol)) > 1 else ''}" for symbol in ordered).translate(
         SUBSCRIPTS
     )
-
-
-def _share(attainable: float | None) -> float | None:
-    return None if attainable is None else max(0.0, 1.0 - attainable)
 
 
 def _pool_rows(learner: ActiveLearner) -> Int[ndarray, " p"]:
