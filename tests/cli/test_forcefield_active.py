@@ -251,7 +251,7 @@ def test_labels_that_are_wrong_are_refused(change: Callable[[Trajectory], Trajec
         (("water.npz", "new", "--sizes", "a,b"), "expected whole numbers"),
         (("water.npz", "new", "--sizes", 39), "39 labels are requested, but water.npz has 40 configurations, 8 of"),
         (("water.npz", "new", "--sizes", 12, "--labels", "water.npz"), "has energies and forces of its own"),
-        (("water.npz", "new", "--sizes", 12, "--test-density", "odd"), "must be one of pool, uniform, got 'odd'"),
+        (("water.npz", "new", "--sizes", 12, "--test-density", "odd"), "from 0.0 to 1.0 of the pool's, got 'odd'"),
         (("water.npz", "new", "--sizes", 12, "--device", "abacus"), "device must be"),
         (("plain.npz", "new", "--sizes", 12, "--validation", 5), "no energies and forces to validate with"),
         (("plain.npz", "campaign", "--sizes", 12, "--seed", 1), "began with --seed 0, got 1"),

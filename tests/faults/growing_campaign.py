@@ -105,7 +105,7 @@ def executors(workers: str) -> Iterator[tuple[ExecutorFactory, list[int]]]:
 
     make_cluster: Any = distributed.LocalCluster  # without types, like the client
     make_client: Any = distributed.Client
-    options = {"n_workers": NUMBER, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": NUMBER, "threads_per_worker": 1, "dashboard_address": ":0"}
     cluster = make_cluster(**options) if workers == "dask" else nullcontext(workers)
     with cluster as address, make_client(address) as client:
         yield partial(client.get_executor, pure=False), list(client.run(process_number).values())

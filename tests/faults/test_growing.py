@@ -179,7 +179,7 @@ def test_with_processes(tmp_path: Path, undisturbed: Undisturbed) -> None:
 
 def test_with_a_dask_cluster_that_stays_and_whose_workers_are_killed(tmp_path: Path, undisturbed: Undisturbed) -> None:
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": NUMBER, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": NUMBER, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(processes=True, **options) as cluster:
         assert_goes_on(tmp_path, cluster.scheduler_address, random.Random(1), undisturbed)
 

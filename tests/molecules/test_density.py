@@ -163,5 +163,5 @@ def test_what_has_no_density_is_refused(generator: torch.Generator) -> None:
     values = describe(random_molecules(generator, 3)).values
     with pytest.raises(ValueError, match=r"width must be finite and above zero.*got 0"):
         configuration_density(values, values, GROUP, width=0.0)
-    with pytest.raises(ValueError, match="one of pool, uniform, got 'md'"):
+    with pytest.raises(ValueError, match=r"one of pool, uniform, or a power .* got 'md'"):
         named_test_density("md", values[:, 0])
