@@ -1,5 +1,6 @@
 """Workers that crash, hang and fail: what can be labelled is labelled, and nothing twice."""
 
+import inspect
 import os
 import signal
 import threading
@@ -90,6 +91,14 @@ def test_options_that_calls_in_this_process_cannot_have_are_refused(tmp_path: Pa
         Workers(Moody(tmp_path / "log"), processes, 0)
     with pytest.raises(ValueError, match=r"timeout must be above 0, got -1"):
         Workers(Moody(tmp_path / "log"), processes, timeout=-1.0)
+
+
+def test_an_executor_in_place_of_what_makes_one_is_refused(tmp_path: Path) -> None:
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(TypeError, match=r"make_executor must be a function that returns an executor, .* got <conc"),
+    ):
+        inspect.unwrap(Workers.__init__)(Workers.__new__(Workers), Moody(tmp_path / "log"), executor)
 
 
 # In other processes.

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from lobal.active.learner import ActiveLearner
 from lobal.active.oracles import Calls, NoWorkersError, Oracle, attempt, kill_processes
-from lobal.core.checks import real_number, whole_number
+from lobal.core.checks import real_number, shown, whole_number
 from lobal.molecules.geometry.descriptor import Positions
 from lobal.molecules.space import joined_labels
 
@@ -59,6 +59,7 @@ class Workers:
         timeout: seconds that a call may take. The worker of a call that takes longer is killed, if it is a process.
 
     Raises:
+        TypeError: there is an executor in place of a function that makes one.
         ValueError: there are several workers or a time-out, but calls are made in this process.
     """
 
@@ -73,6 +74,11 @@ class Workers:
         whole_number("the number of workers", number, least=1)
         if timeout is not None:
             timeout = real_number("timeout", timeout, above=0.0, hint="give a number of seconds")
+        if not (make_executor is None or callable(make_executor)):
+            raise TypeError(
+                "make_executor must be a function that returns an executor, a new one for each worker, such as "
+                f"processes, got {shown(make_executor)}"
+            )
         if make_executor is None and (number > 1 or timeout is not None):
             raise ValueError(
                 f"{number} workers and timeout={timeout} need make_executor, such as lobal.molecules.dynamics.workers."
