@@ -339,6 +339,7 @@ def test_the_file_of_another_program_or_configuration_is_refused(undisturbed: tu
         ({"walkers": 1}, "walkers must be .*at least 2, got 1"),
         ({"every": 0}, "every must be .*at least 1, got 0"),
         ({"temperature": 0.0}, "temperature must be above 0, got 0"),
+        ({"temperature": 1e6}, "temperature must be between 0 and 100000, got 1000000"),
         ({"time_step": -1.0}, "time_step must be above 0, got -1"),
         ({"friction": float("nan")}, "friction must be"),
     ],
@@ -346,3 +347,11 @@ def test_the_file_of_another_program_or_configuration_is_refused(undisturbed: tu
 def test_settings_out_of_bounds_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         StartSettings(**options)
+
+
+def test_an_element_without_a_mass_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with Workers(oracle) as workers, pytest.raises(ValueError, match=r"atomic numbers must be 1 to 86 .*, got 110"):
+        first_frames(
+            REFERENCE.R[0], torch.tensor([110, 1, 1]), workers, SETTINGS, path=tmp_path / "start.jsonl", about={}
+        )
+    assert list(tmp_path.iterdir()) == []

@@ -76,6 +76,12 @@ class StartSettings:
         whole_number("seed", self.seed, least=0)
         for name in ("temperature", "time_step", "friction"):
             real_number(name, getattr(self, name), above=0.0, hint="see StartSettings")
+        _ = self.bath  # for its checks
+
+    @property
+    def bath(self) -> Bath:
+        """Temperature, time step and friction."""
+        return Bath(temperature=self.temperature, time_step=self.time_step, friction=self.friction)
 
     @property
     def learning_walkers(self) -> int:
@@ -132,6 +138,7 @@ def first_frames(
         ValueError: the file is of another start, or damaged.
         RuntimeError: the oracle does not work, or walkers fail again and again.
     """
+    masses_of(species)  # for its checks, before anything is written
     record = StartRecord(path, {**about, "R": R.tolist(), "species": species.tolist()}, walkers=settings.walkers)
     try:
         simulation = _Simulation(R, species, sampler or workers, settings, record)
@@ -160,7 +167,6 @@ class _Simulation:
     ) -> None:
         self._workers, self._settings, self._record, self._R = workers, settings, record, R
         self._masses, self._bonds = masses_of(species), Bonds.of(R, species)
-        self._bath = Bath(temperature=settings.temperature, time_step=settings.time_step, friction=settings.friction)
 
     def advance(self) -> None:
         """Take the next step, and write it down."""
@@ -171,7 +177,7 @@ class _Simulation:
             motion = self._begun(*self._forces(self._R[None]), generator)
         else:
             last = self._record.motion(number - 1)
-            moved = step(last, self._forces, self._masses, self._bath, generator=generator)
+            moved = step(last, self._forces, self._masses, self._settings.bath, generator=generator)
             motion, failed = self._mended(moved, generator)
         self._record.keep_step(motion, failed)
 
