@@ -204,9 +204,26 @@ def test_a_walker_that_failed_before_an_interrupt_has_failed_after_it(tmp_path: 
 def test_walkers_that_fail_again_and_again_end_the_start(tmp_path: Path) -> None:
     hot = replace(SETTINGS, temperature=5e4, settle=200)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"walkers failed \d+ times: .* bonds break; lower the temperature"):
+        with pytest.raises(RuntimeError, match=r"walkers failed \d+ times in \d+ steps: .* break; lower the temp"):
             begun(tmp_path, settings=hot)
     assert MOST_FAILURES - 4 < events(tmp_path, "step")[-1]["failures"] <= MOST_FAILURES
+
+
+def test_failures_that_are_rare_do_not_end_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lobal.molecules.dynamics.start.MOST_FAILURES", 1)
+    long, failing = replace(SETTINGS, settle=50), (101, 161, 221)  # two attempts and the first configuration are calls
+    start = begun(tmp_path, broken(*failing, *(call + 1 for call in failing)), long)
+    assert start.resets == 3
+    assert len(start.first) == long.first
+
+
+def test_a_second_start_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    def another(R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with pytest.raises(BlockingIOError, match="is in use by process"):
+            begun(tmp_path)
+        return oracle(R)
+
+    begun(tmp_path, another)
 
 
 def test_an_oracle_that_fails_at_the_first_configuration_is_the_reason_and_goes_on_once_it_works(

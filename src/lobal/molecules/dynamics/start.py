@@ -37,7 +37,10 @@ Progress: TypeAlias = Callable[[int, int], None]  # steps done, and all there wi
 START = 2  # what a seed is for; fits and draws have other numbers
 HOT = 2.0  # of the first velocities, by the temperature: half of it becomes potential energy
 FEWEST = 10  # first frames with labels, to learn from and for validation
-MOST_FAILURES = 20  # of walkers, before the start is given up
+# The start is given up where walkers have failed more often than that, and in a larger share of all their steps: a
+# walker then makes fifty steps or fewer between failures, which is no trajectory.
+MOST_FAILURES = 20
+MOST_FAILING = 0.02
 
 
 @final
@@ -233,10 +236,11 @@ class _Simulation:
         if not failed:
             return moved, failed
         logger.warning("walkers %s failed at step %d and begin again", failed, self._record.steps)
-        if self._record.failures + len(failed) > MOST_FAILURES:
+        failures, moves = self._record.failures + len(failed), self._settings.walkers * self._record.steps
+        if failures > max(MOST_FAILURES, MOST_FAILING * moves):
             raise RuntimeError(
-                f"walkers failed {self._record.failures + len(failed)} times: energies are missing, or bonds break; "
-                "lower the temperature, or give a configuration nearer to equilibrium, and use another folder"
+                f"walkers failed {failures} times in {moves} steps: energies are missing, or bonds break; lower the "
+                "temperature, or give a configuration nearer to equilibrium, and use another folder"
             )
         at_first = self._record.motion(0)
         fresh = self._begun(at_first.energies[:1], at_first.forces[:1], generator)

@@ -7,13 +7,16 @@ forces of another program.
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
 
+from lobal.active.campaign.folder import LOCK
 from lobal.active.campaign.journal import Journal, journal_content
+from lobal.active.campaign.lock import Lock
 from lobal.core.files import make_folder, write_atomically
 from lobal.core.schema import anything, optional, read_from, table, text, whole
 from lobal.molecules.dynamics.motion import Motion
@@ -34,8 +37,11 @@ class StartRecord:
         about: what the start depends on, with the atomic numbers `species`; a file of another start is refused.
         walkers: number of trajectories.
 
+    The folder is locked until `close`, by the file that its campaign will have as its lock.
+
     Raises:
         ValueError: the file is of another start, or damaged.
+        BlockingIOError: another process has the folder.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, walkers: int) -> None:
@@ -44,11 +50,14 @@ class StartRecord:
         self.calls: Rows = {}  # of the step that is to follow, by the walker's number
         self.labels: Rows = {}  # by the frame's number
         first = json.loads(json.dumps({"event": BEGUN, **about}))  # as it will be read
-        if not path.exists():
-            make_folder(path.parent)
-            write_atomically(path, journal_content([first]))
-        self._journal = Journal(path, is_checked=True)
+        make_folder(path.parent)
+        self._open = ExitStack()
+        self._open.callback(Lock(path.parent / LOCK, f"campaign {path.parent}").release)
         try:
+            if not path.exists():
+                write_atomically(path, journal_content([first]))
+            self._journal = Journal(path, is_checked=True)
+            self._open.callback(self._journal.close)
             _check_first(self._journal.events, first, path)
             with read_from(path, "the start of a campaign"):
                 for event in self._journal.events[1:]:
@@ -88,8 +97,8 @@ class StartRecord:
         self._append({"event": LABEL, "frame": frame, "row": row})
 
     def close(self) -> None:
-        """Close the file."""
-        self._journal.close()
+        """Close the file, and let others have the folder."""
+        self._open.close()
 
     def _append(self, event: dict[str, Any]) -> None:
         self._journal.append(event)
