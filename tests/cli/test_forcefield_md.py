@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from lobal.cli.app import app
-from lobal.molecules.dynamics import trajectories
+from lobal.molecules.dynamics import motion, trajectories
 from lobal.molecules.field.forcefield import ForceField
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.field.training import fit_force_field
@@ -74,6 +75,13 @@ def test_a_trajectory_that_leaves_what_is_known_ends_with_status_3_and_keeps_its
     assert frames >= 2
 
 
+def test_steps_are_those_of_the_walker_that_ends_last(files: Path) -> None:
+    result = invoke("water.lobal", "rest.xyz", "--steps", 4000, "--temperature", 9000, "--walkers", 3)
+    steps = [round(float(time) / 0.5) for time in re.findall(r"ended at ([\d.]+) fs", said(result))]
+    assert len({*steps}) > 1
+    assert f"{max(steps)} steps ({5e-4 * max(steps):g} ps) by the longest of 3 walkers" in said(result)
+
+
 def test_ctrl_c_keeps_the_frames_so_far(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **options: Any) -> Any:
         calls.append(1)
@@ -82,7 +90,7 @@ def test_ctrl_c_keeps_the_frames_so_far(files: Path, monkeypatch: pytest.MonkeyP
         return step(*arguments, **options)
 
     calls: list[int] = []
-    step = trajectories.step
+    step = motion.step
     monkeypatch.setattr(trajectories, "step", interrupted)
     result = invoke("water.lobal", "rest.xyz", "--steps", 1000, "--temperature", 300)
     assert result.exit_code != 0

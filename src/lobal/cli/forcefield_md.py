@@ -95,7 +95,7 @@ def move(request: MotionRequest, *, quiet: bool) -> bool:
         except KeyboardInterrupt:
             print(f"stopped after {progress.step} of {request.steps} steps: {file}", file=sys.stderr)
             raise
-    printed(progress.summary, str(file))
+    printed(progress.summary(len(file.endings)), str(file))
     for ending in file.endings:
         print(f"walker {ending.walker} ended at {ending.step * bath.time_step:g} fs: {ending.reason}", file=sys.stderr)
     return not file.endings
@@ -185,11 +185,11 @@ class _Progress:
             self._shown = now
             self._status.update(f"step {step} of {self._request.steps}, {self._speed}")
 
-    @property
-    def summary(self) -> str:
-        """Steps, speed and mean temperature."""
+    def summary(self, ended: int) -> str:
+        """Steps, speed and mean temperature; some walkers ended before the last step, or at it."""
         picoseconds = 1e-3 * self.step * self._request.time_step
-        each = f" by each of {self._request.walkers} walkers" if self._request.walkers > 1 else ""
+        by = "the longest" if ended else "each"
+        each = f" by {by} of {self._request.walkers} walkers" if self._request.walkers > 1 else ""
         kelvin = f", {self._sum / self._looks:.0f} K on average" if self._looks > 0 else ""
         return f"{self.step} steps ({picoseconds:g} ps){each}, {self._speed}{kelvin}"
 
