@@ -111,8 +111,10 @@ def test_the_journal_of_the_start_has_every_answer(grown: tuple[Path, Result]) -
     ("options", "expected"),
     [
         (("--oracle", "b3lyp"), "the oracle must be one of gfn1, gfn2, pbe, or 'module:function', got 'b3lyp'"),
-        (("--budget", "50"), "budget must be"),
-        (("--temperature", "-1"), "temperature must be"),
+        (("--budget", "50"), "the first 50 labels are part of --budget: give more than 50, got 50"),
+        (("--temperature", "-1"), "temperature must be above 0, got -1.0; it is in K"),
+        (("--target", "0"), "target must be above 0, got 0.0; it is in meV/Angstrom"),
+        (("--pool", "0"), "Invalid value for '--pool'"),
         (("--ratio", "1"), "ratio must be"),
         (("--charge", "1"), "cannot have multiplicity 1; correct the charge or the multiplicity"),
         (("--device", "tpu"), "tpu"),
@@ -128,6 +130,53 @@ def test_wrong_options_are_refused_before_anything_is_done(
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
     assert squeezed("holds thesis.tex and is no such campaign") in refused(EXAMPLE, "--output", tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.lobal"
+    file.write_text("")
+    assert squeezed("is a file; name a folder that is new or empty as --output") in refused(EXAMPLE, "--output", file)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("nowhere:calculator", "there is no module 'nowhere'"),
+        ("tests.cli.programs:missing", "has no function 'missing'"),
+        ("tests.cli.programs:broken", "RuntimeError: the licence has expired"),
+    ],
+)
+def test_a_program_that_does_not_work_is_refused_in_plain_words(program: str, expected: str, tmp_path: Path) -> None:
+    output = refused(EXAMPLE, "--output", tmp_path / "new", "--oracle", program)
+    assert squeezed(expected) in output
+    assert "Traceback" not in output
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("answers", [1, 50])  # to see that it works; some of the first trajectories
+def test_a_program_that_stops_working_ends_the_command_in_plain_words(
+    answers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    springs = (
+        f"tests.cli.programs import Springs\nlimited = lambda: Springs(Path({str(tmp_path / 'counted')!r}), {answers})"
+    )
+    (tmp_path / f"program_{answers}.py").write_text(f"from pathlib import Path\nfrom {springs}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ("--oracle", f"program_{answers}:limited", "--budget", "30", *SMALL)
+    output = refused(EXAMPLE, "--output", tmp_path / "new", *options)
+    assert squeezed("run again") in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_the_first_of_several_configurations_is_taken_and_that_is_said(
+    grown: tuple[Path, Result], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(grown[0], tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
+    two = tmp_path / "two.xyz"
+    two.write_text(EXAMPLE.read_text() * 2)
+    result = run(two, "--output", copy, "--budget", "30", *SMALL)
+    assert squeezed(f"beginning with the first of 2 configurations in {two}") in squeezed(result.stdout)
 
 
 def test_a_file_that_is_no_molecule_is_refused(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def grow_force_field(
         ),
     ] = "gfn2",
     temperature: Annotated[float, typer.Option(help="Of all trajectories, in K.")] = 500.0,
-    budget: Annotated[int, typer.Option(help="Labels to learn from.")] = 800,
+    budget: Annotated[int, typer.Option(help="Labels to learn from, the first ones included.")] = 800,
     target: Annotated[
         float | None,
         typer.Option(help="Force RMSE at which to stop earlier, in meV/Angstrom.", show_default="none"),
@@ -226,8 +226,8 @@ def grow_force_field(
     first: Annotated[int, typer.Option(help="Labels of the first trajectories to learn from.")] = 50,
     validation: Annotated[int, typer.Option(help="Further labels, of other first trajectories, for errors.")] = 50,
     ratio: Annotated[float, typer.Option(help="By which every round raises the number of labels.")] = 1.5,
-    pool: Annotated[int, typer.Option(help="Configurations to simulate in every round.")] = 20_000,
-    walkers: Annotated[int, typer.Option(help="Trajectories beside each other in the simulations.")] = 100,
+    pool: Annotated[int, typer.Option(min=1, help="Configurations to simulate in every round.")] = 20_000,
+    walkers: Annotated[int, typer.Option(min=1, help="Trajectories beside each other in the simulations.")] = 100,
     interval: Annotated[float, typer.Option(help="Time between configurations of a trajectory, in fs.")] = 10.0,
     time_step: Annotated[float, typer.Option(help="In fs.")] = 1.0,
     dimension: Annotated[
@@ -250,11 +250,12 @@ def grow_force_field(
     Then, round by round, the force field simulates configurations of its own, walkers starting again where they leave
     what it knows, and the program labels those that are worth most.
 
-    OUTPUT holds every label as soon as it is there, and in the end **model.lobal**, **labels.xyz**, **validation.xyz**
-    and **report.html**. Ctrl-C stops at any time; the same command continues, also with a larger **--budget**.
+    The folder has every label as soon as it is there, and in the end **model.lobal**, **labels.xyz**,
+    **validation.xyz** and **report.html**. Ctrl-C stops at any time; the same command continues, also with a larger
+    **--budget**.
 
-    Programs: **gfn2** and **gfn1** need tblite (pip install 'lobal[molecules]'), **pbe**, PBE/def2-SVP, needs PySCF
-    (pip install 'lobal[dft]'), where the first trajectories follow GFN2, and only their frames are labelled by PBE.
+    Programs: **gfn2** and **gfn1** need tblite (pip install 'lobal[molecules]'), **pbe**, PBE/def2-SVP, needs PySCF too
+    (pip install 'lobal[molecules,dft]'): the first trajectories follow GFN2, and only their frames are labelled by PBE.
 
     Example: **lobal forcefield grow malonaldehyde.xyz --budget 400 --output malonaldehyde**
     """

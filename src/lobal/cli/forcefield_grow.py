@@ -14,10 +14,12 @@ from typing import Any, final
 import torch
 
 from lobal.active.learner import ActiveLearner
+from lobal.active.oracles import NoWorkersError, OracleFailedError
 from lobal.cli.checks import refuse_to_overwrite
 from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.cli.growth_table import GrowthTable
 from lobal.core.arrays import resolve_device
+from lobal.core.checks import real_number
 from lobal.molecules.dynamics.campaign import BANDWIDTHS, START, Beginning, Opened, opened_campaign
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round, species_of
 from lobal.molecules.dynamics.start import StartSettings
@@ -25,7 +27,7 @@ from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, write_configurations
-from lobal.molecules.oracles import MolecularOracle, oracle_named
+from lobal.molecules.oracles import CalculationFailedError, MolecularOracle, oracle_named
 from lobal.molecules.surrogate import MODEL
 from lobal.report.grown_campaign import expected_savings_at
 
@@ -60,6 +62,16 @@ class GrowRequest:
     target: float | None  # meV / Angstrom
     seed: int
     device: str | None
+
+    def __post_init__(self) -> None:
+        real_number("temperature", self.temperature, above=0.0, hint="it is in K")
+        if self.target is not None:
+            real_number("target", self.target, above=0.0, hint="it is in meV/Angstrom")
+        if self.budget <= self.first:
+            raise ValueError(
+                f"the first {self.first} labels are part of --budget: give more than {self.first}, got {self.budget}, "
+                "or fewer first labels by --first"
+            )
 
     @property
     def beginning(self) -> Beginning:
@@ -107,13 +119,16 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
     """Begin or continue; names and options are checked first, and the programs tried."""
     resolve_device(request.device)
     _, growth = request.beginning, request.growth  # both are checked before anything is done
-    reference = read_trajectory(request.molecule, labelled=False).at(slice(1))
+    found = read_trajectory(request.molecule, labelled=False)
+    reference = found.at(slice(1))
     _check_folder(request)
+    if len(found) > 1 and not quiet:
+        print_lines(f"beginning with the first of {len(found)} configurations in {request.molecule}")
     names = dict.fromkeys([request.oracle, request.sampler_name])
     programs = {name: request.program(name, reference) for name in names}
     with status_messages(quiet):
         for program in programs.values():
-            program.check(reference.R[0].numpy())
+            _check_program(program, reference)
     oracle, sampler = programs[request.oracle], programs[request.sampler_name]
     with request.workers_for(oracle) as workers, request.workers_for(sampler) as walkers:
         try:
@@ -125,9 +140,19 @@ def grow(request: GrowRequest, *, quiet: bool) -> None:
                 Growth(opened.learner, workers, reference.R[0], growth, **options).run()
             with opened.learner:
                 _finish(request, opened, quiet=quiet)
+        except (NoWorkersError, OracleFailedError) as error:
+            raise ValueError(str(error)) from error  # which says that labels are kept, and what to do
         except KeyboardInterrupt:
             print(f"stopped: all labels are saved in {request.output}; the same command continues", file=sys.stderr)
             raise
+
+
+def _check_program(program: MolecularOracle, molecule: Trajectory) -> None:
+    """Raise a ValueError, without the lines of lobal where it happened, if the program is missing or does not work."""
+    try:
+        program.check(molecule.R[0].numpy())
+    except (ImportError, CalculationFailedError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _check_folder(request: GrowRequest) -> None:
@@ -136,6 +161,8 @@ def _check_folder(request: GrowRequest) -> None:
     The campaign's own files are checked where they are read.
     """
     folder = request.output
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; name a folder that is new or empty as --output")
     written = {f"{name}{suffix}" for name in (LABELS, VALIDATION) for suffix in (".xyz", ".npz")} | {REPORT}
     for name in sorted(written):
         refuse_to_overwrite({"--output": folder / name}, [request.molecule])
@@ -152,15 +179,19 @@ def _opened(
     """The campaign in the folder, or a new one from the first frames."""
     about = {"oracle": request.oracle, "charge": request.charge, "multiplicity": request.multiplicity}
     about |= {"sampler": request.sampler_name if sampler is not None else None}
-    return opened_campaign(
-        request.output,
-        reference,
-        workers,
-        request.beginning,
-        about=about,
-        sampler=sampler,
-        report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
-    )
+    table.show("first trajectories")
+    try:
+        return opened_campaign(
+            request.output,
+            reference,
+            workers,
+            request.beginning,
+            about=about,
+            sampler=sampler,
+            report=lambda done, total: table.show(f"first trajectories: step {done} of {total}"),
+        )
+    except RuntimeError as error:  # of the oracle; what to do is in its words
+        raise ValueError(str(error)) from error
 
 
 def _report(table: GrowthTable, learner: ActiveLearner, finished: Round) -> None:
