@@ -83,12 +83,13 @@ def test_the_same_command_changes_no_label(grown: tuple[Path, Result]) -> None:
 @pytest.mark.slow
 def test_a_campaign_of_another_temperature_or_molecule_is_refused(grown: tuple[Path, Result], tmp_path: Path) -> None:
     folder, _ = grown
-    message = refused(EXAMPLE, "--output", folder, *SMALL, "--temperature", "300")
+    small = ("--budget", "30", *SMALL)
+    message = refused(EXAMPLE, "--output", folder, *small, "--temperature", "300")
     assert squeezed("it began with temperature 500.0, got 300.0; use the same, or another folder") in message
     other = EXAMPLE.with_name("ethanol.xyz")
-    assert squeezed("it began with R") in refused(other, "--output", folder, *SMALL)
+    assert squeezed("it began with R") in refused(other, "--output", folder, *small)
     inside = folder / "labels.xyz"
-    assert squeezed("is an input file and would be overwritten") in refused(inside, "--output", folder, *SMALL)
+    assert squeezed("is an input file and would be overwritten") in refused(inside, "--output", folder, *small)
 
 
 @pytest.mark.slow
