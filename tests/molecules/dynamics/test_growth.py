@@ -1,5 +1,7 @@
 """Campaigns that begin with one configuration, of a molecule whose potential is known."""
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round, round
 from lobal.molecules.dynamics.region import KnownRegion
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
-from lobal.molecules.dynamics.workers import Workers
+from lobal.molecules.dynamics.workers import Workers, processes
 from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory
 from lobal.molecules.space import MoleculePool
@@ -28,6 +30,21 @@ SETTINGS = GrowthSettings(first=12, budget=24, simulation=POOL)
 def oracle(R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     energies, forces = morse_potential(torch.from_numpy(R))
     return energies.numpy(), forces.numpy()
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """The oracle, some of whose calls do not end. The file has a byte for every call that has begun."""
+
+    file: Path
+    calls: tuple[int, ...]
+
+    def __call__(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with self.file.open("ab") as file:
+            file.write(b".")
+        if self.file.stat().st_size in self.calls:
+            time.sleep(600.0)
+        return oracle(R)
 
 
 def at_rest() -> Trajectory:
@@ -131,6 +148,27 @@ def test_a_larger_budget_goes_on_where_labels_of_the_smaller_one_were_still_to_c
 def test_a_force_field_that_is_good_enough_ends_it(tmp_path: Path) -> None:
     _learner, rounds = grow(tmp_path / "campaign", target=1e3)
     assert [each.labels for each in rounds] == [12]
+
+
+def test_a_target_that_a_later_force_field_meets_ends_it_there(
+    grown: tuple[ActiveLearner, list[Round]], tmp_path: Path
+) -> None:
+    first, second, _ = (each.force_rmse for each in grown[1])
+    assert first is not None
+    assert second is not None
+    _learner, rounds = grow(tmp_path / "campaign", target=0.5 * (first + second))
+    assert second < first
+    assert [each.labels for each in rounds] == [12, 18]
+
+
+def test_calls_that_hang_cost_a_label_and_the_budget_is_spent_all_the_same(tmp_path: Path) -> None:
+    small = GrowthSettings(first=12, budget=14, simulation=POOL)
+    hanging = Hanging(tmp_path / "calls", calls=(1, 2))  # one of the round's, and when it is made again
+    with Workers(oracle) as workers, opened(tmp_path / "campaign", workers) as learner:
+        with Workers(hanging, processes, timeout=1.0) as hung:
+            Growth(learner, hung, REFERENCE.R[0], small).run()
+        assert learner.ledger.n_labels == 14
+        assert len(learner.failed) == 1
 
 
 def test_the_same_seed_grows_the_same_campaign(grown: tuple[ActiveLearner, list[Round]], tmp_path: Path) -> None:
