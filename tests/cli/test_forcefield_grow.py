@@ -87,7 +87,9 @@ def test_a_campaign_of_another_temperature_or_molecule_is_refused(grown: tuple[P
     message = refused(EXAMPLE, "--output", folder, *small, "--temperature", "300")
     assert squeezed("it began with temperature 500.0, got 300.0; use the same, or another folder") in message
     other = EXAMPLE.with_name("ethanol.xyz")
-    assert squeezed("it began with R") in refused(other, "--output", folder, *small)
+    assert squeezed("it began with another configuration, of atomic numbers [6,") in refused(
+        other, "--output", folder, *small
+    )
     inside = folder / "labels.xyz"
     assert squeezed("is an input file and would be overwritten") in refused(inside, "--output", folder, *small)
 

@@ -157,7 +157,7 @@ def test_labels_are_those_of_the_ase_calculator() -> None:
         ("toy:missing", ImportError, "toy has no function 'missing'; 'toy:missing' must be 'module:function'"),
         ("toy:number", ImportError, "toy has no function 'number'"),
         ("toys.water:springs", ImportError, "no module 'toys.water' for .*: put toys/water.py into the current folder"),
-        ("toy:nothing", TypeError, "must be a function without arguments that returns an ASE calculator.* NoneType"),
+        ("toy:nothing", ValueError, "must be a function without arguments that returns an ASE calculator.* NoneType"),
         ("toy:needs_an_argument", TypeError, "argument"),
     ],
 )

@@ -156,7 +156,7 @@ def ase_calculation(molecule: Molecule, *, factory: str) -> Calculation:
         raise ImportError(f"{factory} needs ASE: pip install 'lobal[molecules]'") from error
     calculator = _found(factory)()
     if not isinstance(calculator, GetPropertiesMixin):
-        raise TypeError(
+        raise ValueError(
             f"{factory} must be a function without arguments that returns an ASE calculator, "
             f"it returned {type(calculator).__name__}"
         )

@@ -339,7 +339,7 @@ def test_the_file_of_another_program_or_configuration_is_refused(undisturbed: tu
     file = undisturbed[0] / "start.jsonl"
     others = (
         ("gfn2", 0.0, r"another campaign: it began with oracle 'morse', got 'gfn2';"),
-        ("morse", 0.1, "began with R"),
+        ("morse", 0.1, "began with another configuration, of atomic numbers"),
     )
     with Workers(oracle) as workers:
         for name, moved, message in others:

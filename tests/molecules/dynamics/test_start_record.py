@@ -111,7 +111,7 @@ def test_numbers_and_lists_of_settings_are_compared_as_json_has_them(file: Path)
     ("about", "message"),
     [
         ({"oracle": "pbe"}, "it began with oracle 'gfn2', got 'pbe'; use the same, or another folder"),
-        ({"species": [16, 1, 1]}, r"it began with species \[8, 1, 1\], got \[16, 1, 1\];"),
+        ({"species": [16, 1, 1]}, r"another configuration, of atomic numbers \[8, 1, 1\];"),
         ({"settings": {"seed": 4, "temperature": 300.0}}, "it began with seed 3, got 4;"),
         ({"settings": {"seed": 3}}, "it began with temperature 300.0, got none;"),
         ({"sampler": "gfn2"}, "it began with sampler none, got 'gfn2';"),

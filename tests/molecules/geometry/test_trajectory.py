@@ -188,6 +188,9 @@ def test_frames_without_labels_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.xyz").write_text("nothing\n")
     with pytest.raises(ValueError, match="cannot be read by ASE"):
         read_trajectory(tmp_path / "text.xyz")
+    (tmp_path / "element.xyz").write_text("1\n\nZz 0.0 0.0 0.0\n")
+    with pytest.raises(ValueError, match="'Zz' is no element"):
+        read_trajectory(tmp_path / "element.xyz")
 
 
 def test_without_ase_other_files_say_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

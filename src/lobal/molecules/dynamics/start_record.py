@@ -140,6 +140,11 @@ def _check_first(events: list[dict[str, Any]], expected: Mapping[str, Any], path
     there = _flat(events[0] if events else {})
     wanted = _flat(expected)
     for name in [*wanted, *there]:
+        if there.get(name) != wanted.get(name) and name in ("R", "species"):
+            raise ValueError(
+                f"{path} is of another campaign: it began with another configuration, of atomic numbers "
+                f"{_shortened(there.get('species'))}; use the same file, or another folder"
+            )
         if there.get(name) != wanted.get(name):
             began, got = (_shortened(values[name]) if name in values else "none" for values in (there, wanted))
             raise ValueError(

@@ -236,6 +236,8 @@ def _read_with_ase(path: Path) -> tuple[dict[str, ndarray], str]:
         frames: Any = read(path, index=":")
     except Exception as error:  # ASE has no error of its own for a file that it cannot make sense of
         reason = str(error)[:500] or type(error).__name__
+        if isinstance(error, KeyError):  # its message is the key alone
+            reason = f"{reason} is no element or entry that ASE knows"
         raise ValueError(f"{path} cannot be read by ASE: {reason}; restore it from a copy or correct it") from error
     _check_frames(frames, path)
     arrays = {"z": frames[0].numbers, "R": np.stack([frame.positions for frame in frames])}
