@@ -57,6 +57,20 @@ def test_thirty_labels_of_gfn2_make_a_force_field(grown: tuple[Path, Result]) ->
 
 
 @pytest.mark.slow
+def test_pbe_labels_frames_of_trajectories_that_follow_gfn2(tmp_path: Path) -> None:
+    pytest.importorskip("tblite")
+    pytest.importorskip("pyscf")
+    molecule, few = tmp_path / "water.xyz", ("--first", "10", "--validation", "10", "--budget", "14")
+    molecule.write_text("3\n\nO 0.0 0.0 0.119\nH 0.0 0.763 -0.477\nH 0.0 -0.763 -0.477\n")
+    result = run(molecule, "--output", tmp_path / "pbe", "--oracle", "pbe", *few, "--pool", "40", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    labels = read_trajectory(tmp_path / "pbe" / "labels.xyz")
+    assert labels.energies is not None
+    assert len(labels) == 14
+    assert (labels.energies < -2050.0).all()  # eV, with all electrons; of GFN2 it is -138
+
+
+@pytest.mark.slow
 def test_the_rounds_are_shown_line_by_line_where_there_is_no_terminal(grown: tuple[Path, Result]) -> None:
     lines = [line.split() for line in grown[1].stderr.splitlines() if re.match(r" +\d", line)]
     assert [(line[0], line[1]) for line in lines] == [("1", "20"), ("2", "30")]
