@@ -24,7 +24,7 @@ def _errors() -> str:
     rows = []
     for name in MOLECULES:
         entry = _entry(name)
-        device = "one H200" if entry["content"]["settings"]["device"] == "cuda" else "one core"
+        device = "one H200" if entry["content"]["settings"]["device"] == "cuda" else "two cores"
         results = entry["content"]["results"]
         groups = ", ".join(str(n) for n in sorted({each["permutations"] for each in results}))
         force, energy = (
@@ -59,4 +59,42 @@ def _ratios() -> str:
     return markdown(["force error by that of", *ARMS.values()], rows)
 
 
-GROWTH: dict[str, Callable[[], str]] = {"grown force fields": _errors, "grown force fields, ratios": _ratios}
+def _motion() -> dict[str, float]:
+    """What runs with the final force fields of malonaldehyde were like."""
+    content = record(f"{FOLDER}.malonaldehyde")
+    results = content["results"]
+    return {
+        "drift": max(abs(each) for result in results for each in result["drifts"]),
+        "picoseconds": content["settings"]["picoseconds"],
+        "walkers": sum(len(result["drifts"]) for result in results),
+        "broken": sum(result["broken_after"] is not None for result in results),
+    }
+
+
+GROWTH_DERIVED: dict[str, Callable[[], Any]] = {"grown_motion": _motion}
+LARGE = {"defaults": "lobal, defaults", "equal": "lobal, settings of sgdml", "sgdml": "sgdml"}
+
+
+def _memory_and_error(measured: dict[str, Any]) -> tuple[str, str]:
+    if "failed" in measured:
+        return "", measured["failed"].split(": ")[-1]
+    return f"{measured['peak_gib']:.1f}", f"{1e3 * measured['force_rmse']:.1f}"
+
+
+def _large() -> str:
+    """Seconds, memory and errors of force fields of aspirin."""
+    found = sorted(
+        record(f"{FOLDER}.aspirin_solver")["results"], key=lambda each: (each["n"], list(LARGE).index(each["method"]))
+    )
+    rows = [
+        [str(each["n"]), LARGE[each["method"]], f"{each['cpu_seconds']:.0f}", *_memory_and_error(each)]
+        for each in found
+    ]
+    return markdown(["configurations", "", "CPU seconds", "memory, GiB", "forces, RMSE, meV/Å"], rows)
+
+
+GROWTH: dict[str, Callable[[], str]] = {
+    "grown force fields": _errors,
+    "grown force fields, ratios": _ratios,
+    "large molecule": _large,
+}

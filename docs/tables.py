@@ -9,7 +9,7 @@ import numpy as np
 
 from docs.calibration_tables import CALIBRATION
 from docs.gate_tables import GATE_DERIVED, GATE_TABLES
-from docs.growth_tables import GROWTH
+from docs.growth_tables import GROWTH, GROWTH_DERIVED
 from docs.mesh_tables import MESH
 from docs.peers_tables import PEERS
 from docs.records import RESULTS, markdown, mean, record
@@ -327,6 +327,7 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "large_pool_steps": _large_pool,
     **REPRODUCTION_DERIVED,
     **GATE_DERIVED,
+    **GROWTH_DERIVED,
 }
 
 

@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, final
@@ -33,7 +33,7 @@ from torch import Tensor
 from experiments.repetitions import Device, FirstSeed, Jobs, Output, Repetitions, Result, Seeds
 from experiments.simulator import geometric_mean
 from lobal.active.learner import ActiveLearner
-from lobal.molecules.dynamics.campaign import BANDWIDTHS, Beginning, opened_campaign
+from lobal.molecules.dynamics.campaign import FIELD, Beginning, opened_campaign
 from lobal.molecules.dynamics.conservation import conserved_energy, drift
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round
 from lobal.molecules.dynamics.motion import Bath, ForceFunction, begun, step, thermal_velocities
@@ -81,11 +81,12 @@ class Trial:
     workers: int
     folder: Path | None
     device: str
+    anisotropy_loss: str = FIELD.anisotropy_loss
 
     @property
     def field(self) -> ForceFieldSettings:
         """How all force fields are learned."""
-        return ForceFieldSettings(bandwidths=BANDWIDTHS, device=self.device)
+        return replace(FIELD, device=self.device, anisotropy_loss=self.anisotropy_loss)
 
     @property
     def reference(self) -> Trajectory:
@@ -274,6 +275,9 @@ def main(
     workers: Annotated[int, typer.Option(min=1, help="Processes for the program.")] = 2,
     jobs: Jobs = 1,
     device: Device = "cpu",
+    anisotropy_loss: Annotated[
+        str, typer.Option(help="By which Sigma_E is trained: rmse or mse.")
+    ] = FIELD.anisotropy_loss,
 ) -> None:
     """Grow force fields, and compare them with others of as many labels."""
     trial = Trial(
@@ -288,6 +292,7 @@ def main(
         workers=workers,
         folder=folder,
         device=device,
+        anisotropy_loss=anisotropy_loss,
     )
     repetitions = Repetitions(
         experiment="force fields grown from one configuration, beside others of as many labels",
@@ -301,6 +306,7 @@ def main(
             "test_frames": test_frames,
             "settle": settle,
             "device": device,
+            "anisotropy_loss": anisotropy_loss,
         },
         run=trial.run,
         conclude=conclude,

@@ -6,7 +6,7 @@ and, in the end, `labels.xyz`, `validation.xyz` and `report.html`.
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -20,12 +20,11 @@ from lobal.cli.forcefield import error_lines, print_lines, status_messages
 from lobal.cli.growth_table import GrowthTable
 from lobal.core.arrays import resolve_device
 from lobal.core.checks import real_number
-from lobal.molecules.dynamics.campaign import BANDWIDTHS, START, Beginning, Opened, opened_campaign
+from lobal.molecules.dynamics.campaign import FIELD, START, Beginning, Opened, opened_campaign
 from lobal.molecules.dynamics.growth import Growth, GrowthSettings, Round, species_of
 from lobal.molecules.dynamics.start import StartSettings
 from lobal.molecules.dynamics.walkers import SimulationOptions
 from lobal.molecules.dynamics.workers import Workers, processes
-from lobal.molecules.field.settings import ForceFieldSettings
 from lobal.molecules.geometry.trajectory import Trajectory, read_trajectory, write_configurations
 from lobal.molecules.oracles import CalculationFailedError, MolecularOracle, oracle_named
 from lobal.molecules.surrogate import MODEL
@@ -83,7 +82,7 @@ class GrowRequest:
             time_step=self.time_step,
             seed=self.seed,
         )
-        field = ForceFieldSettings(bandwidths=BANDWIDTHS, device=self.device)
+        field = replace(FIELD, device=self.device)
         return Beginning(start=start, dimension=self.dimension, field=field, seed=self.seed)
 
     @property

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -6,7 +7,13 @@ import torch
 from torch import Tensor
 
 from lobal.molecules.field import anisotropy as module
-from lobal.molecules.field.anisotropy import drawn_folds, isotropic_bandwidth, prediction_error, trained_bandwidth
+from lobal.molecules.field.anisotropy import (
+    LOSSES,
+    drawn_folds,
+    isotropic_bandwidth,
+    prediction_error,
+    trained_bandwidth,
+)
 from lobal.molecules.field.expert import dense_experts
 from lobal.molecules.field.kernel import MolecularKernel
 from lobal.molecules.field.labels import LabelledMolecules, Labels
@@ -18,6 +25,7 @@ GROUP = closure(torch.tensor([[1, 0, 2, 3]]))
 TIED = torch.tensor([1.3, 1.5, 1.7, 1.5, 1.7, 1.9], dtype=torch.float64)  # pairs 01, 02, 03, 12, 13, 23
 FREE = torch.tensor([1.3, 1.5, 1.7, 1.4, 1.6, 1.9], dtype=torch.float64)
 STEP = 1e-4
+every_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
 def of_two_atoms(R: Tensor) -> LabelledMolecules:
@@ -29,10 +37,10 @@ def of_two_atoms(R: Tensor) -> LabelledMolecules:
     return LabelledMolecules.at(R.detach(), energies=energies.detach(), forces=-gradient)
 
 
-def some_error(labels: Labels, radial: RadialKernel = gaussian) -> Callable[[Tensor], Tensor]:
+def some_error(labels: Labels, radial: RadialKernel = gaussian, loss: str = "mse") -> Callable[[Tensor], Tensor]:
     generator = torch.Generator().manual_seed(0)
     data = labelled(random_molecules(generator, 12))
-    return partial(prediction_error, drawn_folds(data, labels, 5, 2, generator), radial, GROUP)
+    return partial(prediction_error, drawn_folds(data, labels, 5, 2, generator), radial, GROUP, loss=LOSSES[loss])
 
 
 @every_label
@@ -50,8 +58,10 @@ def test_the_error_is_that_of_dense_experts(
     energies, forces = dense_experts(posed).predictor.at(others.geometry)
     off = others.residual(Labels.BOTH, mean) - torch.cat([energies[0, :, None], forces[0].flatten(1)], dim=1)
     start, stop = 0 if labels.energies else 1, 13 if labels.forces else 1
-    ours = prediction_error(folds, gaussian, GROUP, FREE)
-    torch.testing.assert_close(ours, off[:, start:stop].square().mean(), rtol=1e-8, atol=0.0)
+    squares = off[:, start:stop].square().mean(1)
+    for loss, expected in (("mse", squares.mean()), ("rmse", squares.sqrt().mean())):
+        ours = prediction_error(folds, gaussian, GROUP, FREE, loss=LOSSES[loss])
+        torch.testing.assert_close(ours, expected, rtol=1e-8, atol=0.0)
 
 
 @every_label
@@ -65,8 +75,9 @@ def test_slopes_along_free_bandwidths_are_those_of_differences(labels: Labels, r
 
 
 @every_label
-def test_slopes_along_tied_bandwidths_are_those_of_differences(labels: Labels) -> None:
-    error, orbit = some_error(labels), orbits(GROUP)
+@every_loss
+def test_slopes_along_tied_bandwidths_are_those_of_differences(labels: Labels, loss: str) -> None:
+    error, orbit = some_error(labels, loss=loss), orbits(GROUP)
     theta = TIED[[0, 1, 2, 5]].requires_grad_()
     (slope,) = torch.autograd.grad(error(theta[orbit]), theta)
     steps = STEP * torch.eye(4, dtype=torch.float64)[:, orbit]
@@ -79,6 +90,30 @@ def test_pairs_that_matter_get_the_smallest_bandwidths(generator: torch.Generato
     shared = trained_bandwidth(data, gaussian, GROUP, labels=Labels.BOTH, generator=generator, m=15)
     rest = shared[[0, 1, 3, 5]]
     assert rest.min() > 1.5 * shared[[2, 4]].max()  # atoms 0 and 3, and 1 and 3
+
+
+def test_by_roots_of_errors_a_few_configurations_far_from_all_others_do_not_decide(generator: torch.Generator) -> None:
+    data = of_two_atoms(random_molecules(generator, 40))
+    far = torch.where(torch.arange(40) < 3, 30.0, 1.0).to(data.geometry.values)  # labels of three, times 30
+    assert data.energies is not None
+    assert data.forces is not None
+    wild = replace(data, energies=data.energies * far, forces=data.forces * far[:, None, None])
+    mse, rmse = (
+        trained_bandwidth(wild, gaussian, GROUP, labels=Labels.FORCES, generator=generator, m=15, loss=loss)
+        for loss in LOSSES
+    )
+    new = drawn_folds(of_two_atoms(random_molecules(generator, 50)), Labels.FORCES, 15, 1, generator)
+    assert prediction_error(new, gaussian, GROUP, rmse) < 0.8 * prediction_error(new, gaussian, GROUP, mse)
+
+
+def test_labels_that_are_predicted_exactly_have_a_slope_of_zero(generator: torch.Generator) -> None:
+    data = of_two_atoms(random_molecules(generator, 12))
+    none = replace(
+        data, energies=torch.zeros(12, dtype=torch.float64), forces=torch.zeros(12, 4, 3, dtype=torch.float64)
+    )
+    folds, shared = drawn_folds(none, Labels.BOTH, 5, 2, generator), FREE.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(prediction_error(folds, gaussian, GROUP, shared, loss=LOSSES["rmse"]), shared)
+    assert torch.equal(slope, torch.zeros_like(slope))
 
 
 def test_bandwidths_stay_within_reach_of_the_start(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

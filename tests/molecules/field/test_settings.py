@@ -25,6 +25,7 @@ SETTINGS = ForceFieldSettings(bandwidths=(0.25, 0.5, 1.0), inducing=15, anisotro
         ({"inducing": 0}, "inducing must be at least 1, got 0"),
         ({"anisotropy_size": 0}, "anisotropy_size must be at least 1, got 0"),
         ({"anisotropy_folds": -1}, "anisotropy_folds must be at least 1"),
+        ({"anisotropy_loss": "mae"}, "anisotropy_loss must be one of mse, rmse, got 'mae'"),
         ({"gate_inducing": 0}, "gate_inducing must be at least 1"),
         ({"softmax_gate": SoftmaxGateOptions(), "mixture": False}, "with mixture=False, pass softmax_gate=None"),
         ({"softmax_gate": SoftmaxGateOptions(), "gate_scales": (1.0,)}, "gate_scales is an option of the ordinal gate"),

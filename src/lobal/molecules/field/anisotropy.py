@@ -8,13 +8,17 @@ r = K_* alpha - y_* at the others,
 
 Here alpha, beta and r are held fixed: predictions are differentiated, which take no kernel matrix (see `prediction`),
 and neither C nor its factor. A value with its gradient costs one factorisation of m (3 N - 5) labels.
+
+By squared errors, a few configurations far from all others decide. A sum of other functions f(s_i) of the mean squares
+s_i of the configurations' errors has the same derivative, with 2 f'(s_i) r / w of each in the place of 2 r, w labels
+each.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -33,6 +37,16 @@ from lobal.molecules.geometry.permutations import Permutations, orbits, typical_
 
 logger = logging.getLogger(__name__)
 
+Loss: TypeAlias = Callable[[Float[Tensor, " k"]], Float[Tensor, " k"]]
+
+
+def root(squares: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+    """Roots of mean squares, with a derivative where there is no error at all."""
+    return torch.sqrt(squares + torch.finfo(squares.dtype).tiny ** 0.5)
+
+
+# Of the mean squared error of a configuration.
+LOSSES: Mapping[str, Loss] = {"mse": torch.clone, "rmse": root}
 # The noise by the prior variance of the labels.
 NOISE = 2e-8
 # The search starts from the isotropic bandwidth that is this multiple of the typical distance.
@@ -46,7 +60,7 @@ MOST_PREDICTED = 2000
 APART = 0.3
 # Log bandwidths stay this close to that of the start: a step of L-BFGS that is far too long then does no harm.
 REACH = 5.0
-# L-BFGS ends where the log of the mean squared error changes by less, or after so many iterations.
+# L-BFGS ends where the log of the mean loss changes by less, or after so many iterations.
 TOLERANCE = 1e-4
 MOST_ITERATIONS = 40
 
@@ -66,8 +80,9 @@ def trained_bandwidth(
     m: int = 128,
     folds: int = 2,
     tied: bool = True,
+    loss: str = "mse",
 ) -> Float[Tensor, " D"]:
-    """The diagonal of Sigma with which m configurations predict the labels of all others best.
+    """The diagonal of Sigma with which m configurations predict the labels of all others best, by a loss of `LOSSES`.
 
     `folds` disjoint sets of m configurations are drawn, or of half of all if these are fewer. Pairs that the group
     maps onto each other share one entry if tied; then the kernel is a single sum over the group. Free entries are
@@ -76,7 +91,8 @@ def trained_bandwidth(
     Raises:
         ValueError: there are fewer than two configurations, or not the labels asked for.
     """
-    error = partial(prediction_error, drawn_folds(data, labels, m, folds, generator), radial, permutations)
+    drawn = drawn_folds(data, labels, m, folds, generator)
+    error = partial(prediction_error, drawn, radial, permutations, loss=LOSSES[loss])
     first, orbit = isotropic_bandwidth(data.geometry.values, permutations).log(), orbits(permutations)
     log_bandwidth = _minimised(error, first, orbit, first[0])
     if not tied:
@@ -110,20 +126,25 @@ def drawn_folds(data: LabelledMolecules, labels: Labels, m: int, folds: int, gen
 
 
 def prediction_error(
-    folds: list[Fold], radial: RadialKernel, permutations: Permutations, shared_bandwidth: Float[Tensor, " D"]
+    folds: list[Fold],
+    radial: RadialKernel,
+    permutations: Permutations,
+    shared_bandwidth: Float[Tensor, " D"],
+    *,
+    loss: Loss = LOSSES["mse"],
 ) -> Scalar:
-    """The mean squared error of all folds at the diagonal of Sigma, of which it has the first derivative.
+    """The mean loss of all folds at the diagonal of Sigma, of which it has the first derivative.
 
     All labels count alike, in the units they are in: energies are one label among 1 + 3 N. Where equivalent pairs have
     equal bandwidths, derivatives hold along changes that keep these equal only.
     """
     kernel = MolecularKernel(radial=radial, shared_bandwidth=shared_bandwidth, permutations=permutations)
-    N, number = permutations.shape[1], sum(len(fold.others.geometry.values) for fold in folds)
-    return torch.stack([squared_error(kernel, fold) for fold in folds]).sum() / (number * folds[0].labels.width(N))
+    number = sum(len(fold.others.geometry.values) for fold in folds)
+    return torch.stack([total_loss(kernel, fold, loss) for fold in folds]).sum() / number
 
 
-def squared_error(kernel: MolecularKernel, fold: Fold) -> Scalar:
-    """Sum of the squared errors of all labels that are predicted, with its derivative by Sigma."""
+def total_loss(kernel: MolecularKernel, fold: Fold, loss: Loss) -> Scalar:
+    """Sum of the losses of all configurations that are predicted, with its derivative by Sigma."""
     known, directions, others, labels = fold
     mean = known.geometry.values.new_zeros(()) if known.energies is None else known.energies.mean()
     rho = NOISE * _prior_variance(kernel, fold)
@@ -136,12 +157,16 @@ def squared_error(kernel: MolecularKernel, fold: Fold) -> Scalar:
     weights = directions.expanded(alpha)
     predicted = _predicted(kernel, known.geometry, weights, others.geometry, labels)
     r = (predicted - others.residual(labels, mean)).detach()
+    squares = r.square().mean(1).requires_grad_()
+    value = loss(squares).sum()
+    (slopes,) = torch.autograd.grad(value, squares)
+    pull = 2.0 * slopes[:, None] * r / r.shape[1]
     with torch.no_grad():
-        pulled = _predicted(fixed, others.geometry, r, known.geometry, labels)
+        pulled = _predicted(fixed, others.geometry, pull, known.geometry, labels)
         beta = _solved(factor, directions.reduced(pulled))
     image = directions.reduced(_predicted(kernel, known.geometry, weights, known.geometry, labels)) + rho * alpha
-    slope = 2.0 * ((r * predicted).sum() - (beta * image).sum())
-    return r.square().sum() + (slope - slope.detach())  # the latter is zero, and has the derivative
+    slope = (pull * predicted).sum() - (beta * image).sum()
+    return value.detach() + (slope - slope.detach())  # the latter is zero, and has the derivative
 
 
 def _solved(factor: Float[Tensor, "m m"], values: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
@@ -189,10 +214,10 @@ def _minimised(
     def closure() -> Scalar:
         optimiser.zero_grad()
         values = log_bandwidth()
-        squared = error(values.exp())
-        loss = squared.log() + PRIOR * (values - values.mean()).square().sum()
+        mean_loss = error(values.exp())
+        loss = mean_loss.log() + PRIOR * (values - values.mean()).square().sum()
         loss.backward()
-        logger.info("bandwidths of %d kinds of pairs: error %.4g", number, squared.sqrt().item())
+        logger.info("bandwidths of %d kinds of pairs: loss %.4g", number, mean_loss.item())
         return loss.detach()
 
     optimiser.step(closure)

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from lobal.core.presets import Presets, check_preset, takes_preset
 from lobal.core.schema import Check, flag, list_of, optional, positive, table, text, whole
+from lobal.molecules.field.anisotropy import LOSSES
 from lobal.molecules.field.labels import Labels
 from lobal.molecules.field.radial import radial_kernel_named
 from lobal.molecules.field.softmax_options import FIELDS as SOFTMAX_FIELDS
@@ -26,6 +27,7 @@ PRESETS: Presets = {
         "bandwidths": tuple(2.0 ** (-1.25 + 0.5 * j) for j in range(1, 9)),  # sigma_j
         "noise": 1e-9,  # for stability
         "anisotropy": "free",  # one entry of Sigma_E for every interatomic distance
+        "anisotropy_loss": "mse",
         "anisotropy_size": 128,  # inducing configurations of the sparse process that Sigma_E is trained with
         "gate_inducing": 1024,
         "softmax_gate": SoftmaxGateOptions(),
@@ -41,6 +43,7 @@ FIELDS = table(
     {},
     **_SHARED,
     **dict.fromkeys(("preset", "labels", "anisotropy", "device"), _WORD),
+    anisotropy_loss=text(),
     inducing=optional(_NUMBER),
     **dict.fromkeys(("anisotropy_size", "anisotropy_folds", "gate_inducing"), _NUMBER),
     **dict.fromkeys(("gate_widths", "gate_scales"), _LADDER),
@@ -81,6 +84,8 @@ class ForceFieldSettings:
             "free": every pair of atoms has its own; None: Sigma_E is isotropic, a multiple of the typical distance.
         anisotropy_size: configurations at a time that predict all others when Sigma_E is trained.
         anisotropy_folds: how many such sets of configurations.
+        anisotropy_loss: of the errors of the others. "mse": the mean of their squares; "rmse": the mean of the root
+            mean squares of each configuration, by which a few that are far from all others do not decide.
         gate_inducing: inducing configurations of the gate.
         gate_widths: widths of the gate's kernel to choose from, by the typical distance, the smoothest first.
         gate_scales: values of lambda_G to choose from, in squared steps of the ladder.
@@ -99,6 +104,7 @@ class ForceFieldSettings:
     anisotropy: str | None = "tied"
     anisotropy_size: int = 128
     anisotropy_folds: int = 2
+    anisotropy_loss: str = "mse"
     gate_inducing: int = 256
     gate_widths: tuple[float, ...] = (4.0, 2.0, 1.0)
     gate_scales: tuple[float, ...] = (0.5, 2.0)
@@ -112,6 +118,8 @@ class ForceFieldSettings:
             Labels.named(self.labels)
         if self.anisotropy not in (None, *ANISOTROPIES):
             raise ValueError(f"anisotropy must be None or one of {', '.join(ANISOTROPIES)}, got {self.anisotropy!r}")
+        if self.anisotropy_loss not in LOSSES:
+            raise ValueError(f"anisotropy_loss must be one of {', '.join(LOSSES)}, got {self.anisotropy_loss!r}")
         increasing = all(0.0 < a < b < math.inf for a, b in pairwise(self.bandwidths))
         if len(self.bandwidths) < 2 or not increasing:
             raise ValueError(f"bandwidths must be two or more, positive and increasing, got {self.bandwidths}")

@@ -139,7 +139,15 @@ def fit_force_field(
         logger.info("training the bandwidths of all pairs of atoms")
         m, folds, tied = settings.anisotropy_size, settings.anisotropy_folds, settings.anisotropy == "tied"
         shared_bandwidth = trained_bandwidth(
-            data, radial, permutations, labels=labels, generator=generator, m=m, folds=folds, tied=tied
+            data,
+            radial,
+            permutations,
+            labels=labels,
+            generator=generator,
+            m=m,
+            folds=folds,
+            tied=tied,
+            loss=settings.anisotropy_loss,
         )
     Sigma = shared_bandwidth.to(data.geometry.values)
     kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
