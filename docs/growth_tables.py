@@ -61,7 +61,7 @@ def _ratios() -> str:
 
 def _motion() -> dict[str, float]:
     """What runs with the final force fields of malonaldehyde were like."""
-    content = record(f"{FOLDER}.malonaldehyde")
+    content = record(f"{FOLDER}.malonaldehyde_motion")
     results = content["results"]
     return {
         "drift": max(abs(each) for result in results for each in result["drifts"]),

@@ -175,6 +175,7 @@ def test_the_preset_equals_its_options_spelt_out() -> None:
         noise=1e-9,
         anisotropy=None,
         anisotropy_size=128,
+        anisotropy_loss="mse",
         gate_inducing=12,
         softmax_gate=SoftmaxGateOptions(
             sparsity=8,
