@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from docs.records import markdown, mean, record
-from experiments.forcefield_grow import GROWN, LONG, NAIVE, RANDOM
+from experiments.forcefield_grow import GROWN, NAIVE, RANDOM
 
 FOLDER = "forcefield_grow"
 MOLECULES = ("malonaldehyde", "ethanol", "glycine", "aspirin")
-ARMS = {RANDOM: "random of the pools", NAIVE: "frames, as many calls", LONG: "frames, 20 fs apart"}
+ARMS = {RANDOM: "random of the pools", NAIVE: "frames, as many calls"}
 # Its arm of frames looked for symmetries of its own.
 WITHOUT = {("aspirin", NAIVE)}
 
@@ -24,7 +24,7 @@ def _errors() -> str:
     rows = []
     for name in MOLECULES:
         entry = _entry(name)
-        device = "one H200" if entry["content"]["settings"]["device"] == "cuda" else "two cores"
+        device = "one H200" if entry["content"]["settings"]["device"] == "cuda" else "one core"
         results = entry["content"]["results"]
         groups = ", ".join(str(n) for n in sorted({each["permutations"] for each in results}))
         force, energy = (
