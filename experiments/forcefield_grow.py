@@ -151,7 +151,11 @@ class _Repetition:
 
         simulation = SimulationOptions(time_step=1.0, configurations=self._trial.configurations)
         settings = GrowthSettings(budget=self._n, first=first.first, simulation=simulation, seed=self._seed)
-        Growth(learner, self._workers, self._reference.R[0], settings, report=report).run()
+        try:
+            Growth(learner, self._workers, self._reference.R[0], settings, report=report).run()
+        except BaseException:
+            learner.close()
+            raise
         return learner, {
             "rounds": [each._asdict() for each in rounds],
             "seconds": time.perf_counter() - begun,

@@ -146,7 +146,7 @@ EXPERIMENTS = {
         "experiments.forcefield_grow:main",
         "force fields from one configuration, beside others of as many labels",
         commands="{name} examples/molecules/malonaldehyde.xyz {options} --output {folder}/forcefield_grow/{name}.json",
-        smoke="--n 20 --first 10 --configurations 200 --test-frames 20 --settle 20 --arms random,frames --seeds 1",
+        smoke="--n 30 --first 20 --configurations 200 --test-frames 20 --settle 20 --arms random,frames --seeds 1",
         quick="--arms random,frames --seeds 1",
         paper="--picoseconds 50 --seeds 3",
     ),

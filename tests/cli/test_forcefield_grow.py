@@ -51,7 +51,7 @@ def test_thirty_labels_of_gfn2_make_a_force_field(grown: tuple[Path, Result]) ->
     energies, forces = ForceField.load(folder / "model.lobal").predict(labels.R)
     assert labels.energies is not None
     assert labels.forces is not None
-    np.testing.assert_allclose(energies, labels.energies, atol=0.05)  # of a spread of 0.3 eV
+    np.testing.assert_allclose(energies, labels.energies, atol=0.1)  # of a spread of 0.3 eV
     np.testing.assert_allclose(forces, labels.forces, atol=0.3)  # of forces of 1 eV / Angstrom and more
     assert "<svg" in (folder / "report.html").read_text() or "<img" in (folder / "report.html").read_text()
 
