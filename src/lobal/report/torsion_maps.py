@@ -101,7 +101,7 @@ class RoundColours:
         if self.colours.N > 1:
             bar = figure.colorbar(ScalarMappable(self.norm, self.colours), ax=axes, label="round")
             bar.ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-            bar.ax.yaxis.minorticks_off()
+            bar.ax.minorticks_off()
 
 
 def labels_map(view: TorsionView, round_of: Int[ndarray, " n"]) -> Figure:
