@@ -148,7 +148,8 @@ def complexity_map(view: TorsionView, complexity: Float[ndarray, " p"]) -> Figur
     norm = logarithmic_scale(complexity)
     look: dict[str, Any] = {"gridsize": (CELLS, round(CELLS / 3**0.5)), "linewidths": 0.2}
     x, y = view.pool.T
-    cells = axes.hexbin(x, y, C=complexity, reduce_C_function=np.mean, cmap="magma", norm=norm, **look)
+    # Matplotlib 3.8 takes the mean of empty cells too, unless they are left out.
+    cells = axes.hexbin(x, y, C=complexity, reduce_C_function=np.mean, mincnt=1, cmap="magma", norm=norm, **look)
     ticks = logarithmic_ticks(*norm.inverse(np.array([0.0, 1.0])))
     figure.colorbar(cells, ax=axes, ticks=ticks, format="%.3g").minorticks_off()
     _name_angle(axes.xaxis, view.names[0])
