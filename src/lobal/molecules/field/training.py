@@ -136,19 +136,7 @@ def fit_force_field(
     if shared_bandwidth is None and settings.anisotropy is None:
         shared_bandwidth = isotropic_bandwidth(data.geometry.values, permutations)
     elif shared_bandwidth is None:
-        logger.info("training the bandwidths of all pairs of atoms")
-        m, folds, tied = settings.anisotropy_size, settings.anisotropy_folds, settings.anisotropy == "tied"
-        shared_bandwidth = trained_bandwidth(
-            data,
-            radial,
-            permutations,
-            labels=labels,
-            generator=generator,
-            m=m,
-            folds=folds,
-            tied=tied,
-            loss=settings.anisotropy_loss,
-        )
+        shared_bandwidth = _trained_bandwidth(data, labels, permutations, settings, generator)
     Sigma = shared_bandwidth.to(data.geometry.values)
     kernel = MolecularKernel(radial=radial, shared_bandwidth=Sigma, permutations=permutations)
     choice = None if validation is None else _choice(data, labels, kernel, settings, validation)
@@ -181,6 +169,28 @@ def fit_force_field(
         about=common | {"labels": labels.name, "dimension": dimension} | fit.about,
         gate=fit.gate,
         learned=None if known is None else fingerprints(known),
+    )
+
+
+def _trained_bandwidth(
+    data: LabelledMolecules,
+    labels: Labels,
+    permutations: Permutations,
+    settings: ForceFieldSettings,
+    generator: torch.Generator,
+) -> Float[Tensor, " D"]:
+    """Sigma_E as the settings ask for it."""
+    logger.info("training the bandwidths of all pairs of atoms")
+    return trained_bandwidth(
+        data,
+        radial_kernel_named(settings.kernel),
+        permutations,
+        labels=labels,
+        generator=generator,
+        m=settings.anisotropy_size,
+        folds=settings.anisotropy_folds,
+        tied=settings.anisotropy == "tied",
+        loss=settings.anisotropy_loss,
     )
 
 
