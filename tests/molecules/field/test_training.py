@@ -58,6 +58,12 @@ def test_bandwidths_of_pairs_are_trained_tied_or_free_or_given() -> None:
     assert len(given.kernel.scales().weights) == 2
 
 
+def test_the_loss_of_the_settings_trains_the_bandwidths_of_pairs() -> None:
+    tied = replace(MIXTURE, anisotropy="tied", anisotropy_size=6, anisotropy_folds=1)
+    mse, rmse = (fitted(replace(tied, anisotropy_loss=loss)).kernel.shared_bandwidth for loss in ("mse", "rmse"))
+    assert not torch.allclose(mse, rmse, rtol=1e-3)
+
+
 @both_fields
 def test_the_best_expert_alone_is_that_of_the_mixture(field: ForceField) -> None:
     single, R = fitted(replace(MIXTURE if field is FIELD else SPARSE, mixture=False)), water(4, seed=1).R
