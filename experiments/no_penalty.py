@@ -19,7 +19,7 @@ from numpy import ndarray
 from experiments.doppler import N_VALIDATION, PAPER, doppler_data, paper_model
 from experiments.doppler_active import START, sizes_up_to
 from experiments.figures.no_penalty import ARMS, FLAT, PLACES, without_penalty_figure
-from experiments.repetitions import Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
+from experiments.repetitions import Device, Figure, FirstSeed, Jobs, Output, Repetitions, Result, Seeds, print_summary
 from lobal.active.learner import ActiveLearner
 from lobal.active.spaces import Box
 from lobal.cli.demo import N_TEST, DopplerOracle, errors_on_grid
@@ -30,14 +30,14 @@ SHOWN = 4  # every so many-th label is kept for the figure
 N_INDUCING = 512  # Sec. 5.1
 
 
-def run(n: int, seed: int, *, start: int, n_inducing: int, max_epochs: int) -> Result:
+def run(n: int, seed: int, *, start: int, n_inducing: int, max_epochs: int, device: str) -> Result:
     """Both campaigns, in columns such as "without_rmse_1024"."""
     result: Result = {"n": n, "seed": seed}
     for arm, penalty in PENALTIES.items():
         learner = ActiveLearner(
             Box(0.0, 1.0),
             seed=seed,
-            model=paper_model(seed, penalty=penalty, n_inducing=n_inducing, max_epochs=max_epochs),
+            model=paper_model(seed, penalty=penalty, n_inducing=n_inducing, max_epochs=max_epochs, device=device),
             validation=doppler_data(N_VALIDATION, seed, stream=1),
             draw="random",
             exploration=0.0,
@@ -83,10 +83,11 @@ def main(
     jobs: Jobs = 1,
     n_inducing: Annotated[int, typer.Option(min=1, help="Inducing points of the experts.")] = N_INDUCING,
     max_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a training at most.")] = 1000,
+    device: Device = "cpu",
     figure: Figure = None,
 ) -> None:
     """Repeat campaigns without and with the penalty, and draw the worst one without it."""
-    options: dict[str, Any] = {"start": start, "n_inducing": n_inducing, "max_epochs": max_epochs}
+    options: dict[str, Any] = {"start": start, "n_inducing": n_inducing, "max_epochs": max_epochs, "device": device}
     repetitions = Repetitions(
         experiment="Doppler function, active learning without a penalty on small bandwidths",
         settings={**options, "penalties": PENALTIES, "flat_above": FLAT, "n_test": N_TEST},

@@ -8,7 +8,7 @@ from experiments.repetitions import Result
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return run(64, 0, start=32, n_inducing=16, max_epochs=3)
+    return run(64, 0, start=32, n_inducing=16, max_epochs=3, device="cpu")
 
 
 def test_both_campaigns_are_measured_and_described(result: Result) -> None:
