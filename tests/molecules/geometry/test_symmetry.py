@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from lobal.molecules.geometry.descriptor import distance_matrices
-from lobal.molecules.geometry.permutations import check_group, closure, identity
+from lobal.molecules.geometry.permutations import LARGEST_GROUP, check_group, closure, identity
 from lobal.molecules.geometry.symmetry import best_permutations, is_symmetry, permutation_group
 from tests.molecules.setting import random_molecules, rmd17_malonaldehyde, rotation
 
@@ -127,6 +127,17 @@ def test_a_permutation_that_leads_away_from_the_data_is_no_symmetry(generator: t
     distances = distance_matrices(random_molecules(generator, 30, N=5))
     assert is_symmetry(torch.arange(5), distances, identity(5))
     assert not is_symmetry(torch.tensor([1, 0, 2, 3, 4]), distances, identity(5))
+
+
+def test_symmetries_that_would_make_the_group_too_large_are_left_out(
+    rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = 2.0 * rng.standard_normal((8, 3))  # 8! = 40320 permutations of like atoms
+    frames = [place[rng.permutation(8)] for _ in range(20)]
+    group = permutation_group(vibrating(frames, rng, 0.01), torch.full((8,), 2))
+    check_group(group)
+    assert 1 < len(group) <= LARGEST_GROUP
+    assert "a symmetry of the configurations is left out" in caplog.text
 
 
 def test_species_must_fit_the_positions(generator: torch.Generator) -> None:

@@ -28,11 +28,15 @@ def identity(number_of_atoms: int, device: torch.device | None = None) -> Permut
     return torch.arange(number_of_atoms, device=device)[None]
 
 
+class LargeGroupError(ValueError):
+    """A group has more elements than predictions can sum over."""
+
+
 def closure(generators: Int[Tensor, "k N"]) -> Permutations:
     """The smallest group with the given permutations: identity, products and, being finite, inverses.
 
     Raises:
-        ValueError: the group has more than `LARGEST_GROUP` elements.
+        LargeGroupError: the group has more than `LARGEST_GROUP` elements.
     """
     group = identity(generators.shape[1], generators.device)
     found = group
@@ -42,7 +46,7 @@ def closure(generators: Int[Tensor, "k N"]) -> Permutations:
         found = products[~known].unique(dim=0)
         group = torch.cat([group, found])
         if len(group) > LARGEST_GROUP:
-            raise ValueError(
+            raise LargeGroupError(
                 f"{len(generators)} permutations generate a group of more than {LARGEST_GROUP} elements; one of them "
                 "is most likely no symmetry of the molecule"
             )

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from lobal.molecules.geometry.descriptor import Positions, atom_pairs, describe, distance_matrices
 from lobal.molecules.geometry.permutations import (
+    LargeGroupError,
     Permutations,
     closure,
     descriptor_permutations,
@@ -49,7 +50,8 @@ def permutation_group(
 ) -> Permutations:
     """All permutations of like atoms that the configurations show to be symmetries, identity first.
 
-    They are completed by those that are `known` to be symmetries, whatever the configurations show.
+    They are completed by those that are `known` to be symmetries, whatever the configurations show. One that would make
+    the group too large is left out, with a warning: a group of fewer symmetries is right as well.
 
     Some 50 configurations are enough; of more than `MOST_CONFIGURATIONS`, as many are taken at even intervals.
 
@@ -73,7 +75,10 @@ def permutation_group(
         if not is_symmetry(candidate, distances, group):
             logger.info("permutation %s matches two configurations but not the others", candidate.tolist())
             continue
-        group = closure(torch.cat([group, candidate[None]]))
+        try:
+            group = closure(torch.cat([group, candidate[None]]))
+        except LargeGroupError as error:
+            logger.warning("a symmetry of the configurations is left out: %s", error)
     return group
 
 
