@@ -54,6 +54,7 @@ from lobal.report.html import campaign_report
 TEST, FRAMES, APART, PICK, MOTION = range(1, 6)  # what seeds are for
 TEST_WALKERS = 10
 SPACING = 20  # steps between the frames of a test, and those of the arm `apart`
+GATES = SOFTMAX, ORDINAL = "softmax", "ordinal"
 ARMS = GROWN, RANDOM, NAIVE, LONG = "grown", "random", "frames", "apart"
 WORDS = {
     GROWN: "grown",
@@ -82,11 +83,17 @@ class Trial:
     folder: Path | None
     device: str
     anisotropy_loss: str = FIELD.anisotropy_loss
+    gate: str = SOFTMAX
 
     @property
     def field(self) -> ForceFieldSettings:
         """How all force fields are learned."""
-        return replace(FIELD, device=self.device, anisotropy_loss=self.anisotropy_loss)
+        return replace(
+            FIELD,
+            device=self.device,
+            anisotropy_loss=self.anisotropy_loss,
+            softmax_gate=FIELD.softmax_gate if self.gate == SOFTMAX else None,
+        )
 
     @property
     def reference(self) -> Trajectory:
@@ -282,8 +289,11 @@ def main(
     anisotropy_loss: Annotated[
         str, typer.Option(help="By which Sigma_E is trained: rmse or mse.")
     ] = FIELD.anisotropy_loss,
+    gate: Annotated[str, typer.Option(help="softmax or ordinal.")] = SOFTMAX,
 ) -> None:
     """Grow force fields, and compare them with others of as many labels."""
+    if gate not in GATES:
+        raise typer.BadParameter(f"expected one of {', '.join(GATES)}, got {gate!r}", param_hint="--gate")
     trial = Trial(
         molecule=molecule,
         oracle=oracle,
@@ -297,6 +307,7 @@ def main(
         folder=folder,
         device=device,
         anisotropy_loss=anisotropy_loss,
+        gate=gate,
     )
     repetitions = Repetitions(
         experiment="force fields grown from one configuration, beside others of as many labels",
@@ -311,6 +322,7 @@ def main(
             "settle": settle,
             "device": device,
             "anisotropy_loss": anisotropy_loss,
+            "gate": gate,
         },
         run=trial.run,
         conclude=conclude,

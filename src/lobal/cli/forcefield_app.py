@@ -311,8 +311,8 @@ def move_with_force_field(
     Velocities are drawn for the temperature. Frames have time (fs), walker, temperature (K), energy (eV) and forces
     (eV/Angstrom).
 
-    A walker ends, and its last frame is written, where it **leaves what the force field knows** (p_k < epsilon: it is
-    much farther from the configurations learned from than these are from each other), where a **bond breaks** or forms,
+    A walker ends, and its last frame is written, where it **leaves what the force field knows** (it is much
+    farther from the configurations learned from than these are from each other), where a **bond breaks** or forms,
     or where the **temperature** is six times that of the bath. The command says which and when; the others go on.
 
     Exit status: 0 if all steps were made, 3 if a walker ended before, 2 for options and files that will not do. Ctrl-C

@@ -92,7 +92,9 @@ def test_a_walker_ends_where_the_labels_are_far() -> None:
     near = REST + 0.005 * torch.randn(30, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     frames = run(region=KnownRegion.of(near, identity(3)))
     assert {ending.walker for ending in endings(frames)} == {0, 1, 2}
-    assert all("outside of what the force field knows: p_k = " in ending.reason for ending in endings(frames))
+    assert all(
+        "outside of what the force field knows: the nearest label is " in ending.reason for ending in endings(frames)
+    )
 
 
 @pytest.mark.parametrize("every", [1, 20])

@@ -111,9 +111,9 @@ class Limits:
         assert self.region is not None
         epsilon, distance = self.region.threshold, float(self.region.distances(R[None]))
         return (
-            f"it is outside of what the force field knows: p_k = {density:.1e} < epsilon = {epsilon:.1e}; the nearest "
-            f"label is {distance:.3f} / Angstrom away, of labels nine in ten are within {self.region.spacing:.3f} / "
-            "Angstrom of another"
+            f"it is outside of what the force field knows: the nearest label is {distance:.3f} / Angstrom away, of "
+            f"labels nine in ten are within {self.region.spacing:.3f} / Angstrom of another; their density is "
+            f"{density:.1e} here, and {epsilon:.1e} is least"
         )
 
 
