@@ -72,7 +72,7 @@ def test_pbe_labels_frames_of_trajectories_that_follow_gfn2(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_rounds_are_shown_line_by_line_where_there_is_no_terminal(grown: tuple[Path, Result]) -> None:
-    lines = [line.split() for line in grown[1].stderr.splitlines() if re.match(r" +\d", line)]
+    lines = [line.split() for line in grown[1].output.splitlines() if re.match(r" +\d", line)]
     assert [(line[0], line[1]) for line in lines] == [("1", "20"), ("2", "30")]
     assert lines[0][4] == "200"  # configurations of the pool
 
@@ -82,7 +82,7 @@ def test_all_rounds_say_the_expected_savings_also_when_they_are_continued(grown:
     folder, result = grown
     again = run(EXAMPLE, "--output", folder, "--budget", "30", *SMALL)
     for each in (result, again):
-        lines = [line.split() for line in each.stderr.splitlines() if re.match(r" +\d", line)]
+        lines = [line.split() for line in each.output.splitlines() if re.match(r" +\d", line)]
         assert [line[7][-1] for line in lines] == ["%", "%"]
 
 
