@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -226,6 +226,23 @@ def test_a_campaign_whose_oracle_is_broken_ends_and_goes_on_with_the_same_points
         with Workers(Moody(tmp_path / "log")) as workers:
             workers.run(learner, 16)
         assert learner.labelled_points[12:].tolist() == pending
+
+
+class Stillborn(Executor):
+    """Its worker was killed a moment ago, as by the call of another."""
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:  # type: ignore[override]  # whatever is to be called
+        future: Future[Any] = Future()
+        future.set_exception(BrokenExecutor("killed"))
+        return future
+
+
+def test_a_worker_that_dies_before_it_has_a_call_costs_no_attempt(tmp_path: Path) -> None:
+    executors = iter([Stillborn()])
+    oracle = Moody(tmp_path / "log", {1: "diverge"}, times=1)
+    with Workers(oracle, lambda: next(executors, None) or ThreadPoolExecutor(1)) as workers:
+        assert labelled(workers, 1, 2) == [1, 2]
+    assert oracle.made() == [1, 1, 2]
 
 
 # On a Dask cluster.

@@ -225,7 +225,7 @@ class _Worker:
         """
         try:
             if self._executor is None:
-                self._await(os.getpid)  # however long it takes until there is a worker
+                self._begin()
             if timeout is None or isinstance(self._executor, ProcessPoolExecutor | ThreadPoolExecutor):
                 return self._await(attempt, oracle, R, os.getpid(), patience=timeout)
             return self._await(_attempt_within, timeout, oracle, R, os.getpid(), patience=timeout + GRACE)
@@ -236,6 +236,17 @@ class _Worker:
             is_late = isinstance(error, TimeoutError)
             reason = f"no answer within {timeout} s" if is_late else f"its worker is lost: {reason_of(error)}"
             raise LostWorkerError(reason) from error
+
+    def _begin(self) -> None:
+        """Wait for a worker, however long it takes. If it dies before it has a call, that is not the call's fault."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._await(os.getpid)
+                return
+            except Exception:
+                if self._is_closed or not left:
+                    raise
+                self._dismiss()
 
     def _await(self, call: Callable[..., Any], *arguments: Any, patience: float | None = None) -> Any:  # noqa: ANN401
         with self._lock:
