@@ -69,7 +69,7 @@ def _gates() -> str:
         if shown == name:
             gates = [each["force_rmse_mev_per_angstrom"] for each in (content, record(f"{FOLDER}.{name}_ordinal"))]
             rows.append([name, *(mean(gate[arm], ".1f") for arm in (GROWN, RANDOM) for gate in gates)])
-    header = ["forces, meV/Å", "grown", "ordinal gate", "random of the pools", "ordinal gate"]
+    header = ["forces, meV/Å", "grown", "grown, ordinal gate", "random of the pools", "random, ordinal gate"]
     return markdown(header, rows)
 
 
