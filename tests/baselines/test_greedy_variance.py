@@ -59,6 +59,29 @@ def test_processes_of_few_features_choose_as_full_ones_do(monkeypatch: pytest.Mo
     assert rows.tolist() == greedy_rows(X, known, two_processes(), gate, noise, 400).tolist()
 
 
+def test_a_process_that_is_open_at_few_candidates_needs_few_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, noise = uniform(seeded(), 300, 1), 0.1 + uniform(seeded(2), 300)
+    narrow = (X[:, 0] < 0.03).double()
+    gate = torch.stack([narrow, 1.0 - narrow], dim=1)
+    places = Places(X=X, known=X[:0], noise=noise, known_noise=noise[:0])
+    assert isinstance(process_for(places, two_processes(), 0, narrow, 200), FeatureProcess)
+    rows = greedy_rows(X, X[:0], two_processes(), gate, noise, 200)
+    monkeypatch.setattr(greedy_variance, "POINTS_PER_FEATURE", 10**6)
+    assert rows.tolist() == greedy_rows(X, X[:0], two_processes(), gate, noise, 200).tolist()
+
+
+def test_labels_without_noise_leave_no_variance_to_features() -> None:
+    X = uniform(seeded(), 10, 1)
+    inside = (X[:, 0] < 0.5).double()
+    places = Places(X=X, known=X, noise=0.0 * ones(10), known_noise=0.0 * ones(10))
+    process = process_for(places, two_processes(), 1, inside, 40)
+    assert isinstance(process, FeatureProcess)
+    for row in range(10):
+        process.observe(row)
+        process.observe(row)
+    assert process.variance[inside > 0.0].abs().max() < 1e-9
+
+
 @pytest.mark.parametrize(
     ("kernel", "b", "expected"), [(gaussian, 400, True), (gaussian, 50, False), (matern32, 400, False)]
 )

@@ -108,12 +108,14 @@ class FeatureProcess(Process):
         self._reach = (explained > OUT_OF_REACH).nonzero()[:, 0]
         self._place[self._reach] = torch.arange(len(self._reach))
         scaled = prior.scale.sqrt() * known
-        A = (scaled / (places.known_noise + prior.scale * (1.0 - of_known))[:, None]).mT @ scaled
+        unexplained, of_known = (
+            prior.scale * (1.0 - part).clamp_min(SMALLEST_JITTER) for part in (explained, of_known)
+        )
+        A = (scaled / (places.known_noise + of_known)[:, None]).mT @ scaled
         A.diagonal().add_(1.0)
         root = safe_cholesky(A).lower
         V = torch.linalg.solve_triangular(root, prior.scale.sqrt() * phi[self._reach].mT, upper=False)
         self._V = V.mT.contiguous()
-        unexplained = prior.scale * (1.0 - explained)
         self._noise = places.noise + unexplained
         self.variance = unexplained
         self.variance[self._reach] += self._V.square().sum(1)
@@ -123,11 +125,12 @@ class FeatureProcess(Process):
         if place < 0:
             return
         v = self._V[place].clone()
-        latent, noise = v @ v, self._noise[row]
-        # V (I - v v^T / (noise + v^T v)) V^T, the factor being a symmetric root of the matrix in between.
+        noise = self._noise[row]
+        label = noise + v @ v
+        # V (I - v v^T / label) V^T, the factor being a symmetric root of the matrix in between.
         covariance = self._V @ v
-        self.variance[self._reach] -= covariance.square() / (noise + latent)
-        self._V.addr_(covariance, v, alpha=-((1.0 - (noise / (noise + latent)).sqrt()) / latent).item())
+        self.variance[self._reach] -= covariance.square() / label
+        self._V.addr_(covariance, v, alpha=-1.0 / (label + (noise * label).sqrt()).item())
 
 
 def process_for(
@@ -135,13 +138,15 @@ def process_for(
 ) -> FullProcess | FeatureProcess:
     """One of the processes in the form that is cheaper for b more points; only where its gate is open it counts."""
     inside = places.X[is_open > 0.0]
-    m = FEWEST_FEATURES
-    while POINTS_PER_FEATURE * m <= len(places.known) + b and m < len(inside):
+    m = min(FEWEST_FEATURES, len(inside))
+    while POINTS_PER_FEATURE * m <= len(places.known) + b:
         chosen = variance_points(inside, m, kernel=lambda A, B: prior.between(A, B, number))
         features = prior.features_at(chosen, number)
         if (1.0 - nystroem_diagonal(features.stacked(inside))).max() < UNEXPLAINED:
             return FeatureProcess(places, prior, features)
-        m *= 2
+        if m == len(inside):
+            break
+        m = min(2 * m, len(inside))
     return FullProcess(places, prior, number, b)
 
 
