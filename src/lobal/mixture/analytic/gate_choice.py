@@ -32,14 +32,19 @@ def best_gate_features(
     utility: Float[Tensor, "L n"],
     settings: AnalyticSettings,
     generator: torch.Generator,
+    *,
+    standard_errors: float = 1.0,
 ) -> WhitenedFeatures:
-    """The features, from the smoothest gate on, whose gate selects the best experts at points it was not fitted to."""
+    """The features, from the smoothest gate on, whose gate selects the best experts at points it was not fitted to.
+
+    A gate has to be better than smoother ones by so many standard errors.
+    """
     if len(candidates) == 1:
         return candidates[0]
     rows = torch.randperm(len(points), generator=generator)[:MOST_COMPARED].to(utility.device)
     points, utility = points[rows], utility[:, rows]
     losses = [-gated_mean(cross_fitted_gate(features, points, utility, settings), utility) for features in candidates]
-    return candidates[best_of(losses)]
+    return candidates[best_of(losses, standard_errors=standard_errors)]
 
 
 def best_gate(

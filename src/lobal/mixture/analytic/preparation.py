@@ -1,5 +1,6 @@
 """What fits of sparse and of exact experts both need: points with their weights, candidate gates, a longer ladder."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,11 +41,13 @@ def first_plan(data: TrainingData, start: Start) -> tuple[Plan, list[WhitenedFea
     return Plan(points, settings.bandwidths, hyperparameters, gates[len(gates) // 2], training), gates
 
 
-def candidate_gates(points: LabelledSet, start: Start) -> list[WhitenedFeatures]:
-    """The features of gates to compare, from the smoothest on."""
+def candidate_gates(
+    points: LabelledSet, start: Start, widths: Sequence[float] = GATE_WIDTHS
+) -> list[WhitenedFeatures]:
+    """The features of gates to compare, from the smoothest on, with widths in units of the global expert's."""
     given = start.settings.gate_bandwidth
-    widths = [width * start.global_bandwidth for width in GATE_WIDTHS] if given is None else [given]
-    return [start.gate_features(points, width) for width in widths]
+    bandwidths = [width * start.global_bandwidth for width in widths] if given is None else [given]
+    return [start.gate_features(points, bandwidth) for bandwidth in bandwidths]
 
 
 def analytic_settings(settings: MixtureSettings) -> AnalyticSettings:

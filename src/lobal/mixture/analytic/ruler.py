@@ -17,7 +17,7 @@ from lobal.experts.leave_one_out import LeaveOneOut, relative_weights
 from lobal.experts.nearest import leave_one_out_from_nearest
 from lobal.mixture.analytic.gate_choice import best_gate_features, cross_fitted_gate
 from lobal.mixture.analytic.gate_fit import fit_ordinal_gate
-from lobal.mixture.analytic.preparation import analytic_settings, candidate_gates, with_training_weights
+from lobal.mixture.analytic.preparation import GATE_WIDTHS, analytic_settings, candidate_gates, with_training_weights
 from lobal.mixture.analytic.training import utilities
 from lobal.mixture.gate import OrdinalGate, gated_mean
 from lobal.mixture.model import Ruler
@@ -27,6 +27,8 @@ MOST_MEASURED = 4096  # labels that are predicted; the gate is smooth and hardly
 # Where noise is strong, a prediction is the mean of many labels, and neighbours that are hardly more cannot tell large
 # bandwidths apart. A prediction may average a quarter of the neighbours.
 LARGEST_SHARE = 0.25
+# A narrower gate than that of predictions: with few labels, fronts and patches are not wider than a few bandwidths.
+WIDTHS = (*GATE_WIDTHS, 1.5)
 
 
 def neighbourhood_ruler(
@@ -34,14 +36,15 @@ def neighbourhood_ruler(
 ) -> Ruler | None:
     """Local bandwidths from predictions of labels by their k nearest neighbours; None where noise asks for more.
 
-    A single bandwidth everywhere, unless others are better by a standard error at labels the gate was not fitted to.
+    A single bandwidth everywhere, unless others are better at labels the gate was not fitted to.
     """
     training = analytic_settings(start.settings)
     rows = torch.randperm(len(points), generator=start.generator)[:MOST_MEASURED].to(points.y.device)
     measured = with_training_weights(points[rows], training)
     predictions = predictions_from_neighbours(points, rows, start, hyperparameters, bandwidths, k=k)
     utility, scale = utilities(predictions, measured.y, training), training.gate_scale
-    features = best_gate_features(candidate_gates(measured, start), measured, utility, training, start.generator)
+    gates = candidate_gates(measured, start, WIDTHS)
+    features = best_gate_features(gates, measured, utility, training, start.generator, standard_errors=0.0)
     phi = features(measured.X)[0]
     gate = fit_ordinal_gate(features, phi, utility, relative_weights(measured), scale=scale)
     averaged = 1.0 / gated_mean(gate.at_features(phi), predictions.leverage).median().item()
@@ -49,7 +52,7 @@ def neighbourhood_ruler(
         return None
     single = utility.mean(dim=1).argmax()
     held_out = gated_mean(cross_fitted_gate(features, measured, utility, training), utility)
-    if not is_better(-held_out, -utility[single]):
+    if not is_better(-held_out, -utility[single], standard_errors=0.0):
         flat = torch.zeros_like(gate.whitened_mean)
         gate = OrdinalGate(
             features=features, scale=gate.scale, n_experts=len(utility), mean=single.to(flat), whitened_mean=flat
