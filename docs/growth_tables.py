@@ -3,28 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from docs.records import RESULTS, markdown, mean, record
+from docs.records import markdown, mean, record
 from experiments.forcefield_grow import GROWN, NAIVE, RANDOM
 
 FOLDER = "forcefield_grow"
 MOLECULES = ("malonaldehyde", "ethanol", "glycine", "aspirin")
 ARMS = {RANDOM: "random of the pools", NAIVE: "frames, as many calls"}
-# Its arm of frames looked for symmetries of its own.
-WITHOUT = {("aspirin, ordinal gate", NAIVE)}
-
-
-def _record_of(name: str) -> tuple[str, dict[str, Any]]:
-    """How a molecule's record is named, and what it has; of some there are only records with the ordinal gate."""
-    if (RESULTS / FOLDER / f"{name}.json").exists():
-        return name, record(f"{FOLDER}.{name}")
-    return f"{name}, ordinal gate", record(f"{FOLDER}.{name}_ordinal")
 
 
 def _errors() -> str:
     """What campaigns reached, what they took, and where."""
     rows = []
     for name in MOLECULES:
-        shown, content = _record_of(name)
+        content = record(f"{FOLDER}.{name}")
         (entry,), results = content["summary"], content["results"]
         device = "one H200" if content["settings"]["device"] == "cuda" else "one core"
         groups = ", ".join(str(n) for n in sorted({each["permutations"] for each in results}))
@@ -34,7 +25,7 @@ def _errors() -> str:
         )
         rows.append(
             [
-                shown,
+                name,
                 str(entry["n"]),
                 str(entry["repetitions"]),
                 groups,
@@ -51,13 +42,8 @@ def _ratios() -> str:
     """Force errors by those of force fields learned from as many labels chosen otherwise."""
     rows = []
     for name in MOLECULES:
-        shown, content = _record_of(name)
-        ratios = content["ratios"]
-        values = [
-            mean(ratios[key], ".2f") if (key := f"{GROWN}_by_{arm}") in ratios and (shown, arm) not in WITHOUT else ""
-            for arm in ARMS
-        ]
-        rows.append([shown, *values])
+        ratios = record(f"{FOLDER}.{name}")["ratios"]
+        rows.append([name, *(mean(ratios[f"{GROWN}_by_{arm}"], ".2f") for arm in ARMS)])
     return markdown(["force error by that of", *ARMS.values()], rows)
 
 
@@ -65,10 +51,9 @@ def _gates() -> str:
     """Force errors with the gate of campaigns, and with the ordinal one."""
     rows = []
     for name in MOLECULES:
-        shown, content = _record_of(name)
-        if shown == name:
-            gates = [each["force_rmse_mev_per_angstrom"] for each in (content, record(f"{FOLDER}.{name}_ordinal"))]
-            rows.append([name, *(mean(gate[arm], ".1f") for arm in (GROWN, RANDOM) for gate in gates)])
+        records = [record(f"{FOLDER}.{each}") for each in (name, f"{name}_ordinal")]
+        gates = [each["force_rmse_mev_per_angstrom"] for each in records]
+        rows.append([name, *(mean(gate[arm], ".1f") for arm in (GROWN, RANDOM) for gate in gates)])
     header = ["forces, meV/Å", "grown", "grown, ordinal gate", "random of the pools", "random, ordinal gate"]
     return markdown(header, rows)
 
