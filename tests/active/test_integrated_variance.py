@@ -1,5 +1,6 @@
 """Points by variance: one by one the best there is, and only where the model's variance is a guide."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,30 @@ def test_the_points_are_different_and_none_was_drawn_before(d: int) -> None:
     assert not {*chosen} & {*drawn}
 
 
+def test_a_process_that_expects_a_line_leaves_no_region_without_labels() -> None:
+    """Its best points are at the edges; the checks are spread over all inputs, and counted by the others."""
+    X = sample(2000, 3)
+    is_inside = (np.abs(X - 0.5) < 0.3).all(1)  # a fifth of the cube
+    none, some = (
+        integrated_variance(task(X, 60, drawn=[0, 1], check=check, fitted=Known(20.0, 0.05))).numpy()
+        for check in (0, 12)
+    )
+    assert is_inside[none].mean() < 0.05
+    assert is_inside[some[:12]].mean() > 0.1
+    assert is_inside[some[12:]].mean() < 0.05
+    assert len({*some.tolist()}) == 60
+
+
+def test_checks_follow_the_test_density_and_no_complexity() -> None:
+    X = np.linspace(0.0, 1.0, 1000)[:, None]
+    density = torch.from_numpy(np.where(X[:, 0] < 0.5, 1.9, 0.1))
+    superior = torch.from_numpy(np.where(X[:, 0] < 0.5, 0.01, 1.99))
+    given = task(X, 200, drawn=[0], check=200, fitted=Known(), superior=superior)
+    given = replace(given, candidates=replace(given.candidates, test_density=density))
+    share = (X[integrated_variance(given).numpy(), 0] < 0.5).mean()
+    assert share == pytest.approx(19 ** (1 / 3) / (1 + 19 ** (1 / 3)), abs=0.05)  # centres have q^(delta / (delta + 2))
+
+
 def test_labels_are_denser_where_the_bandwidth_is_small_as_far_as_it_is_trusted() -> None:
     X = np.linspace(0.0, 1.0, 400)[:, None]
     left = [(X[integrated_variance(given_trust(X, trust)).numpy(), 0] < 0.5).mean() for trust in (0.0, 1.0)]
@@ -186,7 +211,8 @@ def test_reasons_say_what_a_label_is_for() -> None:
     first = learner.ask(20)
     learner.tell(first, X[first, 0])
     reasons = learner.reasons(learner.ask(6))
-    assert [reason.share for reason in reasons] == ["variance"] * 6
+    assert learner.history[-1].check == 3
+    assert [reason.share for reason in reasons] == ["spread"] * 3 + ["variance"] * 3
     assert "a label there lowers the expected error of predictions most" in reasons[-1].words()
 
 

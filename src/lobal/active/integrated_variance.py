@@ -24,7 +24,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from lobal.active.draws import INTEGRATED_VARIANCE, SPREAD, DrawTask, draw_random
-from lobal.active.spread import spread
+from lobal.active.spread import spread, spread_over_inputs
 from lobal.active.surrogate import FittedSurrogate, Process
 from lobal.core.kernels import Kernel, local_kernel_matrix
 from lobal.core.linalg import SMALLEST_JITTER, safe_cholesky
@@ -54,8 +54,9 @@ def suitable_design(fitted: FittedSurrogate | None, *, n: int, dimension: float)
 def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
     """b candidates that lower the mean variance over the test density most, one by one.
 
-    None is drawn at random as a check: where labels are few the variance is large, so that no region is left out.
-    Before there is a model, points are spread.
+    The first `check` of them are spread over the inputs instead: under a process that takes the function for almost
+    linear, the best points are at the edges, and a region in which it is not may never have a label. Before there is a
+    model, all points are spread.
 
     Raises:
         ValueError: the model is no Gaussian process.
@@ -69,31 +70,34 @@ def integrated_variance(task: DrawTask) -> Int[Tensor, " b"]:
             f"{type(task.fitted.model).__name__}; use draw='{SPREAD}'"
         )
     task.check_possible()
-    rows = _candidates(task)
-    b = min(task.b, len(rows))
-    batch = rows[_chosen(task, processes, rows, b)] if b else rows
+    checks = spread_over_inputs(task, task.check)
+    rows = _candidates(task, checks)
+    b = min(task.b - len(checks), len(rows))
+    batch = torch.cat([checks, rows[_chosen(task, processes, rows, checks, b)] if b else rows[:0]])
     # Where too few candidates are left that were not drawn before, cells of a box have room for more points.
     return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
 
 
-def _candidates(task: DrawTask) -> Int[Tensor, " m"]:
-    """Candidates to choose from, none drawn before: half where labels are wanted, half where predictions are."""
+def _candidates(task: DrawTask, checks: Int[Tensor, " c"]) -> Int[Tensor, " m"]:
+    """Candidates to choose from, none drawn yet: half where labels are wanted, half where predictions are."""
     candidates = task.candidates
     weights = (candidates.test_density + task.superior).div_(candidates.pool_density)
     weights[candidates.test_density <= 0.0] = 0.0
-    weights[torch.as_tensor(task.drawn[0], dtype=torch.long)] = 0.0
+    weights[torch.cat([torch.as_tensor(task.drawn[0], dtype=torch.long), checks])] = 0.0
     number = min(max(CANDIDATES_PER_POINT * task.b, SMALLEST_SAMPLE), int((weights > 0.0).sum()))
     if number == 0:
         return torch.empty(0, dtype=torch.long)
     return draw_random(weights, candidates.X, number, generator=task.generator)
 
 
-def _chosen(task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"], b: int) -> Int[Tensor, " b"]:
-    """Which of the rows, by position."""
+def _chosen(
+    task: DrawTask, processes: Sequence[Process], rows: Int[Tensor, " m"], checks: Int[Tensor, " c"], b: int
+) -> Int[Tensor, " b"]:
+    """Which of the rows, by position; labels of the checks are expected too."""
     candidates, (numbers, drawn) = task.candidates, task.drawn
     share = candidates.test_density / candidates.pool_density
     places = draw_random(share, candidates.X, min(PLACES, int((share > 0.0).sum())), generator=task.generator)
-    known = candidates.model_inputs(np.asarray(numbers), drawn)
+    known = np.concatenate([candidates.model_inputs(np.asarray(numbers), drawn), candidates.inputs_at(checks)])
     inputs = known, candidates.inputs_at(rows), candidates.inputs_at(places)
     posteriors = [
         Posterior(*(each.scaled(*doubt) for each in sites), kernel=process.kernel, b=b, weight=process.weight)

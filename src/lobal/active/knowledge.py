@@ -188,7 +188,7 @@ class Knowledge:
         return next_density(state.density, target, candidates.pool_density, n=state.ledger.n_drawn, b=n)
 
     def check_points(self, n: int) -> int:
-        """How many of the next n points are drawn from the test density: the share of exploration, over all steps."""
+        """How many of the next n points follow the test density alone: the share of exploration, over all steps."""
         if self.fitted is None or self._state.setup.settings.draw not in EVEN:
             return 0
         share, before = self._state.setup.settings.exploration, self._state.ledger.n_drawn

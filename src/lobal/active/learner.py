@@ -74,7 +74,6 @@ class ActiveLearner:
         intrinsic_dimension: delta of the inputs; by default estimated from a pool, the number of columns of a box.
         exploration: share of the points that follow the test density, between 0 and 1. It keeps a region from
             starving on the evidence of a handful of labels, and tells what the others gain; 0 is the paper's scheme.
-            Points by variance need none.
         draw: "adaptive", the default for arrays: "integrated_variance", points whose labels lower the variance of
             predictions most, where the model's errors are as it expects, otherwise "spread", points that follow the
             density evenly in the metric of the model; "random" for independent draws as in the paper, the default for

@@ -9,7 +9,7 @@ from numpy import ndarray
 from lobal.active.campaign.history import Step
 from lobal.active.campaign.state import CampaignState
 from lobal.active.campaign.steps import StepState
-from lobal.active.draws import ADAPTIVE, EVEN, INTEGRATED_VARIANCE, DrawTask, design
+from lobal.active.draws import ADAPTIVE, EVEN, DrawTask, design
 from lobal.active.integrated_variance import suitable_design
 from lobal.active.knowledge import Knowledge
 
@@ -37,7 +37,7 @@ def next_step(state: CampaignState, known: Knowledge, n: int, target: int | None
         candidates=candidates,
         weights=state.weights(density.proposal, n),
         superior=known.superior,
-        check=0 if draw == INTEGRATED_VARIANCE else known.check_points(n),
+        check=known.check_points(n),
         drawn=state.points(range(state.ledger.n_drawn)),
         labelled=state.observations(),
         fitted=known.fitted,

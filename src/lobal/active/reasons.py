@@ -194,9 +194,9 @@ def _share(state: CampaignState, number: int | None) -> str | None:
         if number is not None and number in batch:
             if step.gamma_1 is None:
                 return START
-            if number - batch.start < step.check:
-                return CHECK
             draw = step.draw or state.setup.settings.draw  # journals of earlier versions have none
+            if number - batch.start < step.check:
+                return SPREAD if draw == INTEGRATED_VARIANCE else CHECK
             return {SPREAD: SPREAD, INTEGRATED_VARIANCE: VARIANCE}.get(draw, DENSITY)
     return None
 

@@ -18,6 +18,7 @@ The power says how fast errors grow with the distance to the nearest label. With
 outliers; a large s comes close to filling the largest gap first, best where the function is known well already.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -71,6 +72,14 @@ def spread_in_shape(task: DrawTask, shape: "Shape") -> Int[Tensor, " b"]:
     batch = torch.cat([checks, chosen])
     # Where only copies of points drawn already are left, some of these are drawn at random.
     return torch.cat([batch, task.at_random(task.superior, task.b - len(batch), without=batch)])
+
+
+def spread_over_inputs(task: DrawTask, b: int) -> Int[Tensor, " b"]:
+    """b candidates spread over the test density by the distances of the space, whatever the model has learned."""
+    if b < 1:
+        return torch.empty(0, dtype=torch.long)
+    even = replace(task, b=b, check=0, fitted=None, superior=task.candidates.test_density.sqrt())
+    return spread_in_shape(even, Shape(SMALLEST_POWER, SMALLEST_POWER / task.dimension))
 
 
 class Shape(NamedTuple):

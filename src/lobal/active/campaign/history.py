@@ -47,7 +47,8 @@ class Step:
     n_inducing: int | None = None  # m_E as Algorithm 1 found it, at this step or before
     n_gate_inducing: int | None = None  # m_G likewise
     labels: int | None = None  # that the model was fitted to
-    check: int = 0  # of the points asked for, the first so many were drawn from the test density
+    # Of the points asked for, the first so many were drawn from the test density or, by variance, spread over it.
+    check: int = 0
     trust: float | None = None  # how far the local complexity was followed: 0 not at all, 1 as the model found it
     standard_error: float | None = None  # of the validation error
     draw: str | None = None  # the design that chose the points

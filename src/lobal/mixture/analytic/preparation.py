@@ -41,9 +41,7 @@ def first_plan(data: TrainingData, start: Start) -> tuple[Plan, list[WhitenedFea
     return Plan(points, settings.bandwidths, hyperparameters, gates[len(gates) // 2], training), gates
 
 
-def candidate_gates(
-    points: LabelledSet, start: Start, widths: Sequence[float] = GATE_WIDTHS
-) -> list[WhitenedFeatures]:
+def candidate_gates(points: LabelledSet, start: Start, widths: Sequence[float] = GATE_WIDTHS) -> list[WhitenedFeatures]:
     """The features of gates to compare, from the smoothest on, with widths in units of the global expert's."""
     given = start.settings.gate_bandwidth
     bandwidths = [width * start.global_bandwidth for width in widths] if given is None else [given]
