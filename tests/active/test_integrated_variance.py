@@ -32,7 +32,7 @@ class Known(FittedSurrogate):
 
     model = "no model"
 
-    def __init__(self, width: float = 0.3, noise: float = 0.01, tail: float = 3.0, right: float = 1.0) -> None:
+    def __init__(self, width: float = 0.3, noise: float = 0.01, tail: float = 0.0, right: float = 1.0) -> None:
         self.width, self.variance, self.tail, self.right = width, noise, tail, right
 
     def metric(self, candidates: Candidates) -> Metric:

@@ -31,6 +31,33 @@ def calibration(z: torch.Tensor, weight: torch.Tensor | None = None) -> Calibrat
     return Calibration.of(z, torch.ones_like(z) if weight is None else weight)
 
 
+# Tails.
+
+
+def test_the_tail_is_the_kurtosis_in_standard_errors_of_that_of_normal_scores() -> None:
+    generator = torch.Generator().manual_seed(0)
+    tails = torch.tensor(
+        [calibration(torch.randn(400, dtype=torch.float64, generator=generator)).tail for _ in range(500)]
+    )
+    assert abs(tails.mean()) < 0.15
+    assert tails.std() == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_few_large_errors_are_the_more_conspicuous_the_more_labels_there_are() -> None:
+    generator = torch.Generator().manual_seed(0)
+    tails = []
+    for n in (50, 200, 800):
+        z = torch.randn(n, dtype=torch.float64, generator=generator)
+        z[:: n // 10] = 4.0  # a tenth of a percent of normal scores is that large
+        tails.append(calibration(z).tail)
+    assert tails == sorted(tails)
+    assert calibration(0.01 * z).tail == pytest.approx(tails[-1])
+
+
+def test_without_any_error_there_is_no_tail() -> None:
+    assert Calibration.none().tail == 0.0
+
+
 # Quantiles.
 
 

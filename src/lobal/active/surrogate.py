@@ -61,8 +61,8 @@ class Process:
     coordinates: Callable[[ndarray], Float[Tensor, "n k"]]  # inputs in units of Sigma_E
     bandwidth: Callable[[ndarray], Float[Tensor, " n"]]  # local, at inputs, in these units
     noise: Callable[[ndarray], Float[Tensor, " n"]]  # variance of a label's noise at inputs
-    # How much larger some errors of held-out labels are than the model expects: the mean fourth power of errors in
-    # standard deviations over the square of their mean square; three if they are normal.
+    # How much larger some errors of held-out labels are than the model expects: their kurtosis, in standard deviations
+    # of the model, less that of normal errors, in standard errors.
     tail: float
     weight: float = 1.0  # of its squared error among those of all outputs
 

@@ -52,10 +52,16 @@ class Calibration:
 
     @property
     def tail(self) -> float:
-        """The mean fourth power of the scores over the square of their mean square: three if they are normal."""
+        """By how many standard errors the kurtosis of the scores exceeds three, that of normal ones.
+
+        The kurtosis is the mean fourth power over the square of the mean square. Of n normal scores it has a standard
+        error of about sqrt(24 / n).
+        """
         squares = self.scores.square()
         mean = squares.mean().item()
-        return squares.square().mean().item() / mean**2 if mean > 0.0 else 0.0
+        if mean == 0.0:
+            return 0.0
+        return (squares.square().mean().item() / mean**2 - 3.0) * math.sqrt(len(squares) / 24.0)
 
     def expected_error(self, deviation: Float[ndarray, " m"]) -> tuple[float, float]:
         """The root mean squared error of new labels with the model's standard deviations, and its standard error.
