@@ -36,7 +36,7 @@ class DrawTask:
     candidates: Candidates
     weights: Float[Tensor, " N"]  # density of the new points over p_X; zero at points of a pool drawn already
     superior: Float[Tensor, " N"]  # that all points together should follow, at equal norm with p_X
-    check: int  # points that follow the test density whatever the model says, first; the others are checked with them
+    check: int  # points that follow the test density whatever the model says; they come first
     drawn: Points  # all points so far, whether labelled, pending or failed
     labelled: Observations
     fitted: FittedSurrogate | None  # none while there are too few labels

@@ -24,8 +24,7 @@ HISTORY_KEY = (
     "Error, noise variance, rho and trust are those of the model at the start of the step. rho: the "
     "relative sample size that the superior density reaches, against random labels, if the estimated complexity is "
     "right. trust: how far the points follow the local complexity; 0 not at all, 0.5 its square root, 1 all of it. "
-    "check points: how many of the points asked for follow the test density, whatever the model says: the others are "
-    "checked with them. "
+    "check points: how many of the points asked for follow the test density, whatever the model says. "
     "gamma_1: the largest ratio of the training density to the target density. gamma_2: the share of the old training "
     "density in the new one; 0 means that the target density was reached."
 )

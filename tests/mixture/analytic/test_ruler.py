@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from lobal import Analytic, MixtureRegressor
 
@@ -40,6 +41,24 @@ def test_predictions_do_not_depend_on_the_neighbours() -> None:
 def test_a_function_that_is_the_same_everywhere_has_one_bandwidth() -> None:
     bandwidth = fitted(np.sin(6.0 * X[:, 0]) + np.cos(6.0 * X[:, 1])).local_bandwidth(X)
     assert np.ptp(bandwidth) < 1e-9 * bandwidth.max()
+
+
+def front(X: np.ndarray) -> np.ndarray:
+    """The distance from an oblique, curved front across which a function is steep."""
+    return np.asarray(X[:, 0] - 0.5 + 0.2 * np.sin(5.0 * X[:, 1]) + 0.2 * X[:, 2])
+
+
+def test_few_labels_of_a_front_show_where_it_is() -> None:
+    """Gates that are no narrower than those of predictions blur it, or have one bandwidth everywhere."""
+    correlations = []
+    for seed in range(4):
+        generator = np.random.default_rng([seed, 0])
+        inputs = generator.random((100, 3))
+        y = np.tanh(25.0 * front(inputs)) + inputs[:, 1] + 0.01 * generator.standard_normal(100)
+        model = MixtureRegressor(random_state=seed).fit(inputs, y)
+        others = np.random.default_rng([seed, 1]).random((2000, 3))
+        correlations.append(spearmanr(model.local_bandwidth(others), np.abs(front(others))).statistic)
+    assert np.nan_to_num(correlations).mean() > 0.5
 
 
 def test_strong_noise_leaves_the_measure_to_the_gate() -> None:
